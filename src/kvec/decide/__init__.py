@@ -1,0 +1,1 @@
+"""Deciding: the model with its heads, halting, explanation and the model folder."""

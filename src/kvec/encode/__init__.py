@@ -1,0 +1,1 @@
+"""Encoding: input embedding, attention blocks and gated fusion (§IV-B)."""

@@ -1,0 +1,1 @@
+"""Learning: the loss terms and the training loop (§IV-E)."""

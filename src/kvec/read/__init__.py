@@ -1,0 +1,1 @@
+"""Reading: tables, public data sets and synthetic data become columns of items. Nothing learned, no torch."""

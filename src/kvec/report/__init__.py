@@ -1,0 +1,1 @@
+"""Reporting: metrics, curves, figures and the HTML report. No torch."""

@@ -1,0 +1,1 @@
+"""Tangling: sequences, sessions, visibility, vocabulary and batches of tangles."""

@@ -1,0 +1,1 @@
+"""The words every room speaks: items, schema, settings. Standard library only."""

@@ -1,0 +1,228 @@
+"""All settings, in four groups, with the paper's presets. Frozen, checked once, saved beside the weights."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from kvec.words.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """Which earlier items an item may look at."""
+
+    rule: str = "paper"  # "paper": own items and value-correlated sessions; "window": everything recent
+    window: int = 1024  # W: nothing further back than this in the tangle is seen
+    own: int = 128  # U: newest earlier items of the own sequence
+    others: int = 64  # V: items of other sequences
+    use_key_correlation: bool = True
+    use_value_correlation: bool = True
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The size of the network, and which embeddings it uses."""
+
+    width: int = 64
+    blocks: int = 2
+    heads: int = 4
+    feed_forward: int = 256
+    fusion: int = 128  # size of the gated state of each sequence
+    dropout: float = 0.1
+    slots: int = 64  # S: membership is the number of sequences opened earlier, modulo this
+    positions: int = 256  # P: later positions in a sequence share one embedding
+    time: str = "auto"  # "order", "gaps" (needs times), "both", or "auto": both where there are times
+    time_modulus: int = 1024  # M: the order of arrival is taken modulo this
+    use_membership: bool = True
+    use_position: bool = True
+    use_time: bool = True
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """When a sequence is decided."""
+
+    threshold: float = 0.5  # θ: halt at the first item whose halting score reaches it
+    after_halt: str = "keep"  # items of decided sequences go on serving others
+    tune_threshold: bool = True  # choose θ on validation by HM after training
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the network learns."""
+
+    objective: str = "expected"  # or "paper": sampled halts, REINFORCE with baseline
+    delay_cost: float = 1.0  # λ: cost of having waited for the whole sequence, in nats of cross entropy
+    delay: str = "fraction"  # what waiting costs is counted in: "fraction" of the length, "items", "seconds"
+    delay_unit: float = 1.0  # items or seconds that cost λ
+    floor: float = 0.1  # ε: share of the loss that trains the classifier at every length
+    policy_cost: str = "cross_entropy"  # or "error": what the halting probabilities weigh in `expected`
+    alpha: float = 1.0  # α: weight of the policy loss in `paper`
+    beta: float = 0.001  # β: weight of the lateness loss in `paper`
+    returns: str = "sum"  # R_i = Σ_{s>i} r_s as printed; "final": R_i = r as the authors' code has it
+    policy_gradient: str = "head"  # l2 and l3 update the policy head only; "all": the representation too
+    exploration: float = 0.0  # share of uniformly random actions while sampling in `paper`
+    epochs: int = 20
+    patience: int = 6  # epochs without a better validation HM before stopping
+    minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
+    batch: int = 64  # tangles
+    batch_items: int = 32768  # padded items in a batch at the most
+    block: int = 512  # longer tangles are run in blocks of this many items
+    learning_rate: float = 1e-3
+    baseline_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    warmup: int = 200  # steps until the learning rate is reached
+    clip: float = 1.0  # norm that gradients are clipped to
+    class_weights: str = "none"  # or "balanced": each class counts the same
+    seed: int = 0
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "visibility.rule": ("paper", "window"),
+    "encoder.time": ("auto", "order", "gaps", "both"),
+    "deciding.after_halt": ("keep",),
+    "training.objective": ("expected", "paper"),
+    "training.delay": ("fraction", "items", "seconds"),
+    "training.policy_cost": ("cross_entropy", "error"),
+    "training.returns": ("sum", "final"),
+    "training.policy_gradient": ("head", "all"),
+    "training.class_weights": ("none", "balanced"),
+}
+_AT_LEAST: dict[str, float] = {
+    "visibility.window": 1, "visibility.own": 0, "visibility.others": 0,
+    "encoder.width": 1, "encoder.blocks": 1, "encoder.heads": 1, "encoder.feed_forward": 1, "encoder.fusion": 1,
+    "encoder.dropout": 0, "encoder.slots": 1, "encoder.positions": 1, "encoder.time_modulus": 1,
+    "deciding.threshold": 0,
+    "training.delay_cost": 0, "training.delay_unit": 1e-12, "training.floor": 0, "training.exploration": 0,
+    "training.epochs": 1, "training.patience": 1, "training.minutes": 0, "training.batch": 1,
+    "training.batch_items": 1, "training.block": 1, "training.learning_rate": 0, "training.baseline_rate": 0,
+    "training.weight_decay": 0, "training.warmup": 0, "training.clip": 0, "training.seed": 0,
+}  # fmt: skip
+_AT_MOST: dict[str, float] = {
+    "encoder.dropout": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.exploration": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every setting of a model and its training.
+
+    >>> Config.preset("paper-movielens").encoder.blocks
+    2
+    >>> Config().override(["encoder.blocks=3"]).encoder.blocks
+    3
+    """
+
+    visibility: Visibility = field(default_factory=Visibility)
+    encoder: Encoder = field(default_factory=Encoder)
+    deciding: Deciding = field(default_factory=Deciding)
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        """Check every choice and range, naming the setting to change."""
+        for name, known in _CHOICES.items():
+            if (given := self.get(name)) not in known:
+                raise SettingError(f"{name} is {given!r}; it can be {', '.join(known)}")
+        for name, least in _AT_LEAST.items():
+            if not self.get(name) >= least:
+                raise SettingError(f"{name} is {self.get(name)}; it must be at least {least:g}")
+        for name, most in _AT_MOST.items():
+            if self.get(name) > most:
+                raise SettingError(f"{name} is {self.get(name)}; it must be at most {most:g}")
+        if self.encoder.width % self.encoder.heads:
+            raise SettingError(
+                f"encoder.width ({self.encoder.width}) must be a multiple of encoder.heads ({self.encoder.heads})"
+            )
+
+    @classmethod
+    def preset(cls, name: str) -> Config:
+        """The settings known by a name: small, paper-traffic or paper-movielens."""
+        if name not in PRESETS:
+            raise SettingError(f"unknown preset {name!r}; known: {', '.join(PRESETS)}")
+        return PRESETS[name]
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any], where: str = "settings", base: Config | None = None) -> Config:
+        """Read settings from plain data on top of `base`, naming any that is not known."""
+        config = base or cls()
+        groups: dict[str, Any] = {}
+        for group, entries in plain.items():
+            if group not in (known := {f.name for f in fields(cls)}):
+                raise SettingError(f"unknown group {group!r} in {where}; known: {', '.join(sorted(known))}")
+            if not isinstance(entries, Mapping):
+                raise SettingError(
+                    f"{where}: {group} is a group of settings, not {entries!r}; write [{group}] above its entries"
+                )
+            current = getattr(config, group)
+            names = {f.name for f in fields(current)}
+            if unknown := entries.keys() - names:
+                raise SettingError(
+                    f"unknown setting {group}.{min(unknown)} in {where}; known here: {', '.join(sorted(names))}"
+                )
+            groups[group] = replace(current, **{k: _typed(current, k, v, f"{group}.{k}") for k, v in entries.items()})
+        return replace(config, **groups)
+
+    @classmethod
+    def from_toml(cls, path: str | Path, base: Config | None = None) -> Config:
+        """Read settings from a TOML file."""
+        try:
+            plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SettingError(f"{path}: no such settings file") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SettingError(f"{path}: not a TOML file: {error}") from None
+        return cls.from_dict(plain, where=str(path), base=base)
+
+    def override(self, settings: Iterable[str]) -> Config:
+        """Apply settings written as `group.name=value`."""
+        config = self
+        for setting in settings:
+            name, equals, value = setting.partition("=")
+            group, dot, entry = name.strip().partition(".")
+            if not (equals and dot):
+                raise SettingError(f"cannot read {setting!r}; write it as group.name=value, such as encoder.blocks=2")
+            config = Config.from_dict({group: {entry: value.strip()}}, where="--set", base=config)
+        return config
+
+    def get(self, name: str) -> Any:
+        """The value of a setting by its dotted name."""
+        group, _, entry = name.partition(".")
+        return getattr(getattr(self, group), entry)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Plain data, as `from_dict` reads it."""
+        return asdict(self)
+
+
+def _typed(group: Any, name: str, given: Any, where: str) -> Any:
+    """Turn a given value (perhaps text from the command line) into the setting's own type."""
+    wanted = get_type_hints(type(group))[name]
+    if wanted is bool and isinstance(given, str):
+        if given.lower() in ("true", "false"):
+            return given.lower() == "true"
+    elif wanted is bool:
+        if isinstance(given, bool):
+            return given
+    elif wanted is str:
+        if isinstance(given, str):
+            return given
+    elif not isinstance(given, bool):
+        try:
+            if wanted is float or float(given) == int(float(given)):
+                return wanted(float(given))
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise SettingError(
+        f"{where} is {given!r}; it must be {'true or false' if wanted is bool else f'of type {wanted.__name__}'}"
+    )
+
+
+PRESETS: dict[str, Config] = {
+    "small": Config(),
+    "paper-traffic": Config(encoder=Encoder(width=128, blocks=6, feed_forward=512, fusion=256)),
+    "paper-movielens": Config(encoder=Encoder(width=64, blocks=2, fusion=256)),
+}

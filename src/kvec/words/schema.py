@@ -1,0 +1,219 @@
+"""How a table is read as items: which column is the key, the value, the time, the label."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kvec.words.errors import SettingError
+
+T = TypeVar("T")
+KINDS = ("auto", "categorical", "binned", "projected")
+TRANSFORMS = ("none", "sign", "magnitude", "first")
+CLOCKS = ("real", "common", "order")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value field of an item.
+
+    `kind` is `categorical` (a learned vector per value), `binned` (numbers, cut at quantiles of the training data),
+    `projected` (numbers, through a linear layer; never matched) or `auto` (guessed from the column).
+    `transform` makes the field from its column: `sign` (0 below zero, else 1), `magnitude`, or `first`
+    (the part before the first `|`, such as the first listed genre).
+    """
+
+    name: str
+    column: str = ""  # the column it is made from; its own name when empty
+    kind: str = "auto"
+    transform: str = "none"
+    bins: int = 64
+
+    def __post_init__(self) -> None:
+        """Check the choices against what is known."""
+        _choice(f"values.{self.name}.kind", self.kind, KINDS)
+        _choice(f"values.{self.name}.transform", self.transform, TRANSFORMS)
+        if self.bins < 2:
+            raise SettingError(f"values.{self.name}.bins is {self.bins}; at least 2 are needed")
+
+    @property
+    def source(self) -> str:
+        """The column this field is made from."""
+        return self.column or self.name
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A label that is itself an event of the sequence.
+
+    The label is the first of the `label_from` values found in `column`, else `otherwise`; every sequence is cut
+    before its first `cut_before` value (by default the `label_from` values), so that the label does not leak.
+    """
+
+    column: str
+    label_from: tuple[str, ...]
+    cut_before: tuple[str, ...] = ()
+    otherwise: str = "none"
+    name: str = "outcome"
+
+
+@dataclass(frozen=True)
+class Tangling:
+    """How single sequences are made into tangles of several concurrent ones.
+
+    `of` is what is put side by side (`key`, or `group`: all keys of `number` groups); `clock` is `real` (times as
+    they are), `common` (every key or group shifted to start at zero) or `order` (by index within the sequence).
+    """
+
+    number: int
+    of: str = "key"
+    clock: str = "order"
+
+    def __post_init__(self) -> None:
+        """Check the choices against what is known."""
+        _choice("tangling.of", self.of, ("key", "group"))
+        _choice("tangling.clock", self.clock, CLOCKS)
+        if self.number < 1:
+            raise SettingError(f"tangling.number is {self.number}; at least 1 is needed")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Names the columns of a table of items. Empty names mean: there is no such column."""
+
+    key: tuple[str, ...] = ("key",)
+    values: tuple[Field, ...] = ()
+    labels: tuple[str, ...] = ()
+    tangle: str = ""
+    group: str = ""
+    time: str = ""
+    order: str = ""
+    end: str = ""
+    session: tuple[str, ...] = ()  # value fields; a change in one of them opens a new session
+    session_gap: float | None = None  # seconds (or units of the time column) that close a session
+    match: tuple[str, ...] = ()  # value fields compared by value correlation; all when empty
+    expiry: float | None = None  # idle time after which a sequence is over
+    labels_file: str = ""  # a second table with the labels, joined per key
+    unfold: tuple[str, ...] = ()  # list columns: one row is then a whole sequence
+    unfold_gap: str = ""  # the list column of gaps that, summed and added to `time`, gives each item's time
+    separator: str = " "  # between the elements of a list column stored as text
+    outcome: Outcome | None = None
+    tangling: Tangling | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together."""
+        if not self.key:
+            raise SettingError("schema.key is empty; name the column (or columns) that tell sequences apart")
+        names = [f.name for f in self.values]
+        if len(set(names)) != len(names):
+            raise SettingError(f"schema.values names a field twice: {', '.join(names)}")
+        for part, chosen in (("session", self.session), ("match", self.match)):
+            for name in chosen:
+                if names and name not in names:
+                    raise SettingError(
+                        f"schema.{part} names {name!r}, which is no value field; fields: {', '.join(names)}"
+                    )
+        if self.unfold_gap and not self.unfold:
+            raise SettingError("schema.unfold_gap needs schema.unfold, the list columns")
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """The names of the value fields, in order."""
+        return tuple(f.name for f in self.values)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the label columns, in order."""
+        return (self.outcome.name,) if self.outcome else self.labels
+
+    @property
+    def match_names(self) -> tuple[str, ...]:
+        """The fields compared by value correlation."""
+        chosen = self.match or self.value_names
+        projected = {f.name for f in self.values if f.kind == "projected"}
+        return tuple(name for name in chosen if name not in projected)
+
+    def changed(self, **changes: Any) -> Schema:
+        """A copy with the given entries; entries that are None are left as they are."""
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `from_dict` reads it and as a TOML file holds it."""
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items() if k != "values"}
+        plain["values"] = {f.name: {k: v for k, v in asdict(f).items() if k != "name"} for f in self.values}
+        return {k: v for k, v in plain.items() if v not in (None, "", [])}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any], where: str = "schema") -> Schema:
+        """Read a schema from plain data, naming any entry that is not known.
+
+        >>> Schema.from_dict({"key": "user", "values": ["movie", "rating"], "label": "gender"}).value_names
+        ('movie', 'rating')
+        """
+        entries = dict(plain)
+        if "label" in entries:
+            entries["labels"] = entries.pop("label")
+        known = {f.name for f in fields(cls)}
+        if unknown := entries.keys() - known:
+            raise SettingError(
+                f"unknown entry {min(unknown)!r} in {where}; known: {', '.join(sorted(known | {'label'}))}"
+            )
+        for name in ("key", "labels", "session", "match", "unfold"):
+            if name in entries:
+                entries[name] = _names(entries[name], f"{where}.{name}")
+        if "values" in entries:
+            entries["values"] = _fields(entries["values"], where)
+        if isinstance(entries.get("outcome"), Mapping):
+            plain_outcome = dict(entries["outcome"])
+            for name in ("label_from", "cut_before"):
+                if name in plain_outcome:
+                    plain_outcome[name] = _names(plain_outcome[name], f"{where}.outcome.{name}")
+            entries["outcome"] = _build(Outcome, plain_outcome, f"{where}.outcome")
+        if isinstance(entries.get("tangling"), Mapping):
+            entries["tangling"] = _build(Tangling, entries["tangling"], f"{where}.tangling")
+        return _build(cls, entries, where)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Schema:
+        """Read a schema from a TOML file."""
+        try:
+            plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SettingError(f"{path}: no such schema file") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SettingError(f"{path}: not a TOML file: {error}") from None
+        return cls.from_dict(plain, where=str(path))
+
+
+def _choice(where: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise SettingError(f"{where} is {given!r}; it can be {', '.join(known)}")
+
+
+def _names(given: Any, where: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        return tuple(part.strip() for part in given.split(",") if part.strip())
+    if isinstance(given, Sequence) and all(isinstance(part, str) for part in given):
+        return tuple(given)
+    raise SettingError(f"{where} must be a name or a list of names, not {given!r}")
+
+
+def _fields(given: Any, where: str) -> tuple[Field, ...]:
+    if isinstance(given, Mapping):
+        return tuple(_build(Field, {"name": name, **entry}, f"{where}.values.{name}") for name, entry in given.items())
+    if isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(f, Field) for f in given):
+        return tuple(given)
+    return tuple(Field(name) for name in _names(given, f"{where}.values"))
+
+
+def _build(cls: type[T], entries: Mapping[str, Any], where: str) -> T:
+    known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+    if unknown := entries.keys() - known:
+        raise SettingError(f"unknown entry {min(unknown)!r} in {where}; known: {', '.join(sorted(known))}")
+    try:
+        return cls(**entries)
+    except TypeError as error:
+        raise SettingError(f"{where}: {error}") from None
