@@ -1,0 +1,166 @@
+"""The KVEC network: encoder, one gated state per sequence, and its heads (§IV).
+
+Letters: B tangles, T items of a block, N real items of it, S sequences, D width, R size of the representation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from kvec.encode.attention import AttentionBlock, Cache
+from kvec.encode.embedding import Embedding, Vocabularies
+from kvec.encode.fusion import Fusion
+from kvec.tangle.batch import Batch, Block, Draw
+from kvec.tangle.tangles import GAP_STEPS
+from kvec.tangle.visibility import Rule
+from kvec.tangle.vocabulary import Vocabulary
+from kvec.words.config import Encoder
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the heads say after each of N items, sequence by sequence."""
+
+    halt: Tensor  # (N,) logit of Halt
+    classes: tuple[Tensor, ...]  # of each label column, (N, classes) logits
+    baseline: Tensor  # (N,)
+
+    @classmethod
+    def joined(cls, parts: list[Outputs]) -> Outputs:
+        """Several blocks' outputs as one."""
+        return cls(
+            torch.cat([p.halt for p in parts]),
+            tuple(torch.cat(logits) for logits in zip(*(p.classes for p in parts), strict=True)),
+            torch.cat([p.baseline for p in parts]),
+        )
+
+    def taken(self, order: Tensor) -> Outputs:
+        """The same in another order."""
+        return Outputs(self.halt[order], tuple(logits[order] for logits in self.classes), self.baseline[order])
+
+    def detached(self) -> Outputs:
+        """The same as leaves of a new graph."""
+        halt, *classes, baseline = (t.detach().requires_grad_() for t in self.tensors())
+        return Outputs(halt, tuple(classes), baseline)
+
+    def tensors(self) -> list[Tensor]:
+        """All of them."""
+        return [self.halt, *self.classes, self.baseline]
+
+
+@dataclass
+class State:
+    """What the network remembers from block to block: plain tensors, owned by the caller."""
+
+    hidden: Tensor  # (S, R) representation of each sequence
+    memory: Tensor  # (S, R) cell memory of each sequence
+    caches: list[Cache | None]  # per attention block
+
+
+class Network(nn.Module):
+    """Embedding, attention blocks, fusion; classifier per label column, halting policy and baseline."""
+
+    def __init__(self, vocabularies: Vocabularies, settings: Encoder, n_classes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.settings = settings
+        self.n_classes = n_classes
+        self.embedding = Embedding(vocabularies, settings.width)
+        self.blocks = nn.ModuleList(
+            AttentionBlock(settings.width, settings.heads, settings.feed_forward, settings.dropout)
+            for _ in range(settings.blocks)
+        )
+        self.norm = nn.LayerNorm(settings.width)
+        self.fusion = Fusion(settings.width, settings.fusion)
+        self.classifiers = nn.ModuleList(nn.Linear(settings.fusion, n) for n in n_classes)
+        self.policy = nn.Linear(settings.fusion, 1)
+        self.baseline = nn.Sequential(nn.Linear(settings.fusion, 64), nn.ReLU(), nn.Linear(64, 1))
+        nn.init.constant_(self.policy.bias, -2.0)  # wait at first: every length gets to be seen
+
+    def new_state(self, n_sequences: int) -> State:
+        """The memory of tangles of which nothing has been seen."""
+        empty = self.policy.weight.new_zeros(n_sequences, self.settings.fusion)
+        return State(empty, empty, [None] * len(self.blocks))
+
+    def encode(self, block: Block, state: State, keep: int = 0) -> Tensor:
+        """Embed and mix a block's items, (B, T, D); keep the caches of the newest `keep` items in the state."""
+        x = self.embedding(block.codes, block.numbers, block.slot, block.position, block.arrival, block.gaps)
+        bias = block.bias.to(x.dtype)
+        for i, layer in enumerate(self.blocks):
+            before = state.caches[i]
+            x, cache = layer(x, bias, before.last(block.n_context) if before else None)
+            state.caches[i] = cache.last(min(keep, cache.k.shape[2])) if keep else None
+        mixed: Tensor = self.norm(x)
+        return mixed
+
+    def forward(self, block: Block, state: State, keep: int = 0, detach_policy: bool = False) -> Outputs:
+        """Run a block on top of `state`, which moves on to the block's end."""
+        flat = self.encode(block, state, keep).flatten(0, 1)  # (B·T, D)
+        fused, hidden, memory = [], [], []
+        for group in block.groups:
+            who = block.sequences[group.first : group.last]
+            steps, last = self.fusion(flat[group.rows], state.hidden[who], state.memory[who])
+            fused.append(steps.flatten(0, 1))
+            hidden.append(steps[-1])
+            memory.append(last)
+        if keep:
+            state.hidden = state.hidden.index_copy(0, block.sequences, torch.cat(hidden).detach())
+            state.memory = state.memory.index_copy(0, block.sequences, torch.cat(memory).detach())
+        return self.heads(torch.cat(fused)[block.gather], detach_policy)
+
+    def heads(self, representation: Tensor, detach_policy: bool = False) -> Outputs:
+        """What (N, R) representations say; the baseline never trains the representation."""
+        apart = representation.detach()
+        return Outputs(
+            self.policy(apart if detach_policy else representation).squeeze(-1),
+            tuple(classifier(representation) for classifier in self.classifiers),
+            self.baseline(apart).squeeze(-1),
+        )
+
+
+def build_network(vocabulary: Vocabulary, settings: Encoder, has_time: bool) -> Network:
+    """A network for this vocabulary, with the embeddings that the settings switch on."""
+    mode = settings.time if settings.time != "auto" else ("both" if has_time else "order")
+    sizes = Vocabularies(
+        fields=tuple(field.size for field in vocabulary.coded),
+        slots=settings.slots if settings.use_membership else 0,
+        positions=settings.positions if settings.use_position else 0,
+        arrivals=settings.time_modulus if settings.use_time and mode in ("order", "both") else 0,
+        gaps=GAP_STEPS + 1 if settings.use_time and has_time and mode in ("gaps", "both") else 0,
+        projected=2 * len(vocabulary.projected),
+    )
+    return Network(sizes, settings, tuple(len(classes) for classes in vocabulary.labels))
+
+
+def run_blocks(
+    network: Network, batch: Batch, rule: Rule, size: int, draw: Draw | None = None, detach_policy: bool = False
+) -> Iterator[tuple[Block, Outputs]]:
+    """Run whole tangles block by block, each on the detached caches of those before."""
+    longest = int(batch.tangles.sizes[batch.members].max())
+    keep = rule.window - 1 if longest > size else 0
+    state = network.new_state(len(batch.sequences))
+    device = network.policy.weight.device
+    for block in batch.blocks(rule, size, network.settings.slots, draw):
+        block = to_device(block, device)
+        yield block, network(block, state, keep, detach_policy)
+
+
+def to_device(block: Block, device: torch.device) -> Block:
+    """The block with its tensors on a device."""
+    if device.type == "cpu":
+        return block
+    moved: dict[str, Any] = {name: v.to(device) for name, v in vars(block).items() if isinstance(v, Tensor)}
+    groups = tuple(replace(group, rows=group.rows.to(device)) for group in block.groups)
+    return replace(block, groups=groups, **moved)
+
+
+def in_batch_order(blocks: list[Block], batch: Batch) -> Tensor:
+    """Where each item of the batch, sequence by sequence, lies in the joined outputs of its blocks."""
+    items = np.concatenate([block.items for block in blocks])
+    order = np.argsort(items, kind="stable")
+    return torch.from_numpy(order[np.searchsorted(items, batch.items, sorter=order)])

@@ -1,0 +1,50 @@
+"""Scores of every item of every sequence in one causal pass: what deciding, tuning and evaluating read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from kvec.decide.model import Network, run_blocks
+from kvec.tangle.batch import Batch, plan_batches
+from kvec.tangle.tangles import Tangles
+from kvec.tangle.visibility import Rule
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Halting score and class probabilities after each item, sequence by sequence (see `Tangles.offsets`)."""
+
+    offsets: npt.NDArray[np.int64]  # (S + 1,)
+    halt: npt.NDArray[np.float32]  # (N,) probability of Halt
+    classes: tuple[npt.NDArray[np.float32], ...]  # of each label column, (N, classes)
+
+
+@torch.no_grad()
+def score(
+    network: Network, tangles: Tangles, rule: Rule, batch: int = 64, batch_items: int = 32768, block: int = 512,
+    progress: Callable[[int, int], None] | None = None,
+) -> Scores:  # fmt: skip
+    """Run the network over whole tangles, without dropout; `progress` hears items done and items in all."""
+    was_training = network.training
+    network.eval()
+    halt = np.empty(tangles.n_items, np.float32)
+    classes = tuple(np.empty((tangles.n_items, n), np.float32) for n in network.n_classes)
+    place = np.empty(tangles.n_items, np.int64)
+    place[tangles.sequences.by_sequence] = np.arange(tangles.n_items)
+    done = 0
+    for members in plan_batches(tangles.sizes, batch, batch_items, block):
+        for part, outputs in run_blocks(network, Batch.of(tangles, members), rule, block):
+            rows = place[part.items]
+            halt[rows] = outputs.halt.sigmoid().cpu().numpy()
+            for kept, logits in zip(classes, outputs.classes, strict=True):
+                kept[rows] = logits.softmax(dim=-1).cpu().numpy()
+            done += len(rows)
+            if progress is not None:
+                progress(done, tangles.n_items)
+    network.train(was_training)
+    return Scores(tangles.offsets, halt, classes)

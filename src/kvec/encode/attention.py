@@ -1,0 +1,88 @@
+"""Attention over visible items, and the block around it (§IV-B).
+
+Letters: B tangles, T items, C items of context, D width, H heads. Here q, k, v are attention's own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Cache(NamedTuple):
+    """Attention's keys and values of the items before a block, each (B, H, C, D / H)."""
+
+    k: Tensor
+    v: Tensor
+
+    def last(self, n: int) -> Cache:
+        """The newest n of them, cut off from the graph."""
+        start = self.k.shape[2] - n
+        return Cache(self.k[:, :, start:].detach(), self.v[:, :, start:].detach())
+
+
+class Dropout(nn.Module):
+    """Dropout to the nearest 1/256, from random bytes: several times faster on a CPU than a draw per number."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.of_256 = round(share * 256)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Zero a share of the numbers and scale up the rest, in training only."""
+        if not self.training or self.of_256 == 0:
+            return x
+        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
+        keep = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.of_256
+        return x * keep.to(x.dtype).mul_(256 / (256 - self.of_256))
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention with one additive bias per pair of items."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def qkv(self, x: Tensor, before: Cache | None) -> tuple[Tensor, Cache]:
+        """Queries of the block, (B, H, T, D / H); keys and values of context and block."""
+        b, t, _ = x.shape
+        q, k, v = self.project(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if before is not None:
+            k, v = torch.cat([before.k, k], dim=2), torch.cat([before.v, v], dim=2)
+        return q, Cache(k, v)
+
+    def forward(self, x: Tensor, bias: Tensor, before: Cache | None = None) -> tuple[Tensor, Cache]:
+        """Mix the visible items of (B, T, D); the bias is (B, 1, T, C + T)."""
+        q, cache = self.qkv(x, before)
+        mixed = functional.scaled_dot_product_attention(q, cache.k, cache.v, attn_mask=bias)
+        return self.out(mixed.transpose(1, 2).flatten(2)), cache
+
+    def weights(self, x: Tensor, bias: Tensor, before: Cache | None = None) -> Tensor:
+        """The shares of attention, mean over heads, (B, T, C + T)."""
+        q, cache = self.qkv(x, before)
+        scores = q @ cache.k.transpose(-2, -1) * q.shape[-1] ** -0.5 + bias
+        shares: Tensor = scores.softmax(dim=-1).mean(dim=1)
+        return shares
+
+
+class AttentionBlock(nn.Module):
+    """Attention, then a two-layer ReLU net, each on normalised input with a residual around it."""
+
+    def __init__(self, width: int, heads: int, feed_forward: int, dropout: float) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.widen, self.narrow = nn.Linear(width, feed_forward), nn.Linear(feed_forward, width)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, bias: Tensor, before: Cache | None = None) -> tuple[Tensor, Cache]:
+        """(B, T, D) in, (B, T, D) out, and the cache for the next block of items."""
+        mixed, cache = self.attention(self.norm1(x), bias, before)
+        x = x + self.dropout(mixed)
+        return x + self.dropout(self.narrow(functional.relu(self.widen(self.norm2(x))))), cache

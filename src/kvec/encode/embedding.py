@@ -1,0 +1,68 @@
+"""Input embedding: value + membership + relative position + time, fixed at an item's arrival (§IV-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """How many codes each part of the embedding has; 0 leaves the part out."""
+
+    fields: tuple[int, ...]
+    slots: int
+    positions: int
+    arrivals: int
+    gaps: int  # codes of each of the two gaps
+    projected: int  # numbers per item
+
+    def sizes(self) -> list[int]:
+        """All tables, in the order of their codes."""
+        return [*self.fields, self.slots, self.positions, self.arrivals, self.gaps, self.gaps]
+
+
+class Embedding(nn.Module):
+    """The sum of one learned vector per part; all tables lie in one matrix, so that one look-up adds them up."""
+
+    starts: Tensor
+
+    def __init__(self, vocabularies: Vocabularies, width: int) -> None:
+        super().__init__()
+        self.vocabularies = vocabularies
+        sizes = [size for size in vocabularies.sizes() if size]
+        starts = torch.tensor([sum(sizes[:i]) for i in range(len(sizes))], dtype=torch.int64)
+        self.register_buffer("starts", starts, persistent=False)
+        self.table = nn.Parameter(torch.randn(sum(sizes), width) * (width * max(len(sizes), 1)) ** -0.5)
+        self.project = nn.Linear(vocabularies.projected, width, bias=False) if vocabularies.projected else None
+
+    def forward(
+        self, codes: Tensor, numbers: Tensor, slot: Tensor, position: Tensor, arrival: Tensor, gaps: Tensor | None
+    ) -> Tensor:
+        """Embed (B, T) items as (B, T, D)."""
+        sizes = self.vocabularies
+        parts: list[Tensor] = [codes.to(torch.int64)]
+        if sizes.slots:
+            parts.append(slot[..., None])
+        if sizes.positions:
+            parts.append(position.clamp(max=sizes.positions - 1)[..., None])
+        if sizes.arrivals:
+            parts.append((arrival % sizes.arrivals)[..., None])
+        if sizes.gaps:
+            assert gaps is not None
+            parts.append(gaps)
+        index = torch.cat(parts, dim=-1) + self.starts  # (B, T, parts)
+        embedded = functional.embedding_bag(index.flatten(0, -2), self.table, mode="sum")
+        if self.project is not None:
+            embedded = embedded + self.project(numbers.to(embedded.dtype).flatten(0, -2))
+        return embedded.view(*index.shape[:-1], -1)
+
+    @torch.no_grad()
+    def start_from(self, field: int, rows: Mapping[int, Sequence[float]]) -> None:
+        """Let codes of a field start from given vectors."""
+        for code, vector in rows.items():
+            self.table[int(self.starts[field]) + code] = torch.as_tensor(vector, dtype=self.table.dtype)

@@ -1,0 +1,163 @@
+"""The two objectives: exact expected cost of stopping, and the paper's three terms (§IV-E).
+
+Letters: N items laid out sequence by sequence, S sequences, L the longest. Scores per item are (N,).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from kvec.decide.model import Outputs
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the N items of S sequences lie in a padded (S, L) square."""
+
+    rows: Tensor  # (N,) the sequence of each item
+    columns: Tensor  # (N,) its index in it
+    lengths: Tensor  # (S,)
+
+    @classmethod
+    def of(cls, lengths: Tensor) -> Layout:
+        """The layout of sequences with these lengths."""
+        rows = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+        starts = torch.cumsum(lengths, 0) - lengths
+        return cls(rows, torch.arange(len(rows), device=lengths.device) - starts[rows], lengths)
+
+    def pad(self, values: Tensor, fill: float = 0.0) -> Tensor:
+        """(N,) to (S, L)."""
+        square = values.new_full((len(self.lengths), int(self.lengths.max())), fill)
+        return square.index_put((self.rows, self.columns), values)
+
+    def flat(self, square: Tensor) -> Tensor:
+        """(S, L) back to (N,)."""
+        return square[self.rows, self.columns]
+
+    def sum(self, values: Tensor) -> Tensor:
+        """(N,) summed per sequence, (S,)."""
+        return values.new_zeros(len(self.lengths)).index_add(0, self.rows, values)
+
+    @property
+    def is_last(self) -> Tensor:
+        """(N,) whether an item is its sequence's last."""
+        return self.columns == self.lengths[self.rows] - 1
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a loss, kept apart until the end; all are means over the batch."""
+
+    classification: Tensor  # l1, or the expected cross entropy
+    policy: Tensor  # l2, REINFORCE with baseline, or the expected error probability
+    lateness: Tensor  # l3, or the expected delay
+    every: Tensor  # cross entropy at every length; unused in `paper`
+    baseline: Tensor  # mean squared error of the baseline; its own optimiser
+
+    def to_floats(self) -> dict[str, float]:
+        """The terms as numbers, for the log."""
+        return {name: float(value.detach()) for name, value in vars(self).items()}
+
+
+def cross_entropy(outputs: Outputs, labels: Tensor, layout: Layout, weights: list[Tensor] | None = None) -> Tensor:
+    """Cross entropy after each item, (N,), summed over label columns; unlabelled sequences count nothing."""
+    total = outputs.halt.new_zeros(len(outputs.halt))
+    for column, logits in enumerate(outputs.classes):
+        weight = None if weights is None else weights[column].to(logits.dtype)
+        truth = labels[layout.rows, column]
+        total = total + functional.cross_entropy(logits, truth, weight=weight, ignore_index=-1, reduction="none")
+    return total
+
+
+def stopping_probabilities(halt: Tensor, layout: Layout) -> Tensor:
+    """P_i = h_i Π_{j<i} (1 - h_j); the last item takes the rest. (N,) logits in, (N,) probabilities out."""
+    waited = torch.cumsum(layout.pad(functional.logsigmoid(-halt)), dim=1)  # log Π_{j≤i} (1 - h_j)
+    before = layout.flat(functional.pad(waited, (1, 0))[:, :-1])
+    here = torch.where(layout.is_last, torch.zeros_like(halt), functional.logsigmoid(halt))
+    return torch.exp(before + here)
+
+
+def expected_terms(
+    outputs: Outputs, labels: Tensor, layout: Layout, delay: Tensor, policy_cost: str = "cross_entropy",
+    weights: list[Tensor] | None = None,
+) -> Terms:  # fmt: skip
+    """The expected cost of stopping, in closed form, and the cross entropy at every length."""
+    losses = cross_entropy(outputs, labels, layout, weights)
+    stop = stopping_probabilities(outputs.halt, layout)
+    zero = losses.new_zeros(())
+    is_apart = policy_cost == "error"
+    return Terms(
+        classification=layout.sum((stop.detach() if is_apart else stop) * losses).mean(),
+        policy=layout.sum(stop * error_probability(outputs, labels, layout)).mean() if is_apart else zero,
+        lateness=layout.sum(stop * delay).mean(),
+        every=(layout.sum(losses) / layout.lengths).mean(),
+        baseline=zero,
+    )
+
+
+def error_probability(outputs: Outputs, labels: Tensor, layout: Layout) -> Tensor:
+    """The probability that the classifier gives to wrong classes after each item, (N,), no gradient."""
+    total = outputs.halt.new_zeros(len(outputs.halt))
+    for column, logits in enumerate(outputs.classes):
+        truth = labels[layout.rows, column]
+        right = functional.softmax(logits.detach(), dim=-1).gather(1, truth.clamp(min=0)[:, None])[:, 0]
+        total = total + torch.where(truth >= 0, 1 - right, torch.zeros_like(right))
+    return total
+
+
+def expected_total(terms: Terms, delay_cost: float, floor: float) -> Tensor:
+    """(1 - ε) (classification + policy + λ lateness) + ε every."""
+    return (1 - floor) * (terms.classification + terms.policy + delay_cost * terms.lateness) + floor * terms.every
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Sampled halts: where each sequence stopped, and whether it chose to."""
+
+    n_observed: Tensor  # (S,)
+    chose: Tensor  # (S,) False where the sequence ended first
+
+
+def sample_episodes(halt: Tensor, layout: Layout, generator: torch.Generator, exploration: float = 0.0) -> Episodes:
+    """Sample an action after each item from the policy, mixed with uniform actions; stop at the first Halt."""
+    probability = (1 - exploration) * halt.detach().sigmoid() + exploration * 0.5
+    draws = torch.rand(len(halt), generator=generator, dtype=torch.float64).to(halt.device)
+    halts = layout.pad((draws < probability).to(torch.int64))
+    chose = halts.any(dim=1)
+    return Episodes(torch.where(chose, halts.argmax(dim=1) + 1, layout.lengths), chose)
+
+
+def paper_terms(
+    outputs: Outputs, labels: Tensor, layout: Layout, episodes: Episodes, n_tangles: int, returns: str = "sum",
+    weights: list[Tensor] | None = None,
+) -> Terms:  # fmt: skip
+    """The paper's l1, l2, l3 and the baseline's error, summed over items and sequences, averaged over tangles."""
+    losses = cross_entropy(outputs, labels, layout, weights)
+    n = episodes.n_observed[layout.rows]
+    is_stop = layout.columns == n - 1
+    is_seen = layout.columns < n
+    right = torch.stack([
+        logits.argmax(dim=1) == labels[layout.rows, i] for i, logits in enumerate(outputs.classes)
+    ]).all(dim=0)  # fmt: skip
+    reward = layout.sum((right & is_stop).to(losses.dtype))[layout.rows] * 2 - 1
+    value = reward * (n - 1 - layout.columns) if returns == "sum" else reward
+    is_halt = is_stop & episodes.chose[layout.rows]
+    log_action = torch.where(is_halt, functional.logsigmoid(outputs.halt), functional.logsigmoid(-outputs.halt))
+    advantage = value - outputs.baseline.detach()
+    seen = is_seen.to(losses.dtype)
+    return Terms(
+        classification=(losses * is_stop).sum() / n_tangles,
+        policy=-(advantage * log_action * seen).sum() / n_tangles,
+        lateness=-(functional.logsigmoid(outputs.halt) * seen).sum() / n_tangles,
+        every=losses.new_zeros(()),
+        baseline=((outputs.baseline - value) ** 2 * seen).sum() / seen.sum(),
+    )
+
+
+def paper_total(terms: Terms, alpha: float, beta: float) -> Tensor:
+    """l1 + α l2 + β l3; the baseline has its own optimiser and shares no parameter, so it is added as it is."""
+    return terms.classification + alpha * terms.policy + beta * terms.lateness + terms.baseline

@@ -1,0 +1,256 @@
+"""The training loop: batches of tangles of like length, validation every epoch, the best model kept (§IV-E)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from kvec.decide.model import Network, Outputs, in_batch_order, run_blocks
+from kvec.decide.scoring import Scores, score
+from kvec.learn.losses import (
+    Layout,
+    Terms,
+    expected_terms,
+    expected_total,
+    paper_terms,
+    paper_total,
+    sample_episodes,
+)
+from kvec.report.curves import Traces, best_threshold, stop_at_threshold
+from kvec.report.metrics import accuracy, earliness, harmonic_mean
+from kvec.tangle.batch import Batch, plan_batches
+from kvec.tangle.tangles import Tangles
+from kvec.tangle.visibility import Rule
+from kvec.words.config import Config, Training
+
+Record = dict[str, float]
+
+
+@dataclass
+class Run:
+    """A training run between two epochs: all that is needed to go on."""
+
+    network: Network
+    optimizers: dict[str, torch.optim.Optimizer]
+    history: list[Record] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)  # weights of the best epoch
+    is_finished: bool = False
+
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return len(self.history)
+
+    @property
+    def best_record(self) -> Record:
+        """The epoch whose weights are kept."""
+        return max(self.history, key=lambda record: record["hm"])
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the progress display hears after each batch."""
+
+    epoch: int
+    step: int
+    n_steps: int
+    terms: dict[str, float]
+    seconds: float  # since the epoch began
+
+
+def new_run(network: Network, settings: Training) -> Run:
+    """A run of which nothing has been trained; the baseline learns at its own rate."""
+    rest = [p for name, p in network.named_parameters() if not name.startswith("baseline.")]
+    return Run(
+        network,
+        {
+            "network": torch.optim.AdamW(rest, lr=settings.learning_rate, weight_decay=settings.weight_decay),
+            "baseline": torch.optim.Adam(network.baseline.parameters(), lr=settings.baseline_rate),
+        },
+    )
+
+
+def train(
+    run: Run, training: Tangles, validation: Tangles, rule: Rule, config: Config,
+    on_step: Callable[[Step], None] | None = None, on_epoch: Callable[[Run], None] | None = None,
+) -> Run:  # fmt: skip
+    """Train epoch by epoch until the epochs, the patience or the minutes run out; ends with the best weights in place."""
+    settings = config.training
+    weights = class_weights(training, run.network) if settings.class_weights == "balanced" else None
+    delays = delay(training, settings)
+    with torch.random.fork_rng(devices=[]):
+        while not run.is_finished:
+            started = time.perf_counter()
+            terms = _epoch(run, training, rule, settings, delays, weights, on_step, started)
+            record = terms | validate(run.network, validation, rule, config)
+            record["seconds"] = time.perf_counter() - started
+            run.history.append({"epoch": float(run.epoch + 1), **record})
+            if run.best_record is run.history[-1]:
+                run.best = {k: v.detach().clone() for k, v in run.network.state_dict().items()}
+            since_best = run.epoch - run.best_record["epoch"]
+            spent = sum(r["seconds"] for r in run.history)
+            run.is_finished = (
+                run.epoch >= settings.epochs
+                or since_best >= settings.patience
+                or 0 < settings.minutes * 60 <= spent
+            )  # fmt: skip
+            if on_epoch is not None:
+                on_epoch(run)
+    run.network.load_state_dict(run.best)
+    run.network.eval()
+    return run
+
+
+def _epoch(
+    run: Run, tangles: Tangles, rule: Rule, settings: Training, delays: Tensor, weights: list[Tensor] | None,
+    on_step: Callable[[Step], None] | None, started: float,
+) -> Record:  # fmt: skip
+    rng = np.random.default_rng([settings.seed, run.epoch])  # so that a resumed run draws as an unbroken one
+    batches = plan_batches(tangles.sizes, settings.batch, settings.batch_items, settings.block, rng)
+    sums: Record = {}
+    n_tangles = 0
+    run.network.train()
+    for step, members in enumerate(batches):
+        rate = learning_rate(settings, run.epoch * len(batches) + step, settings.epochs * len(batches))
+        for group in run.optimizers["network"].param_groups:
+            group["lr"] = rate
+        terms = train_batch(run, Batch.of(tangles, members), rule, settings, delays, weights, rng)
+        n_tangles += len(members)
+        for name, value in terms.items():
+            sums[name] = sums.get(name, 0.0) + value * len(members)
+        if on_step is not None:
+            means = {name: value / n_tangles for name, value in sums.items()}
+            on_step(Step(run.epoch, step + 1, len(batches), means, time.perf_counter() - started))
+    return {name: value / n_tangles for name, value in sums.items()} | {"rate": rate}
+
+
+def learning_rate(settings: Training, step: int, n_steps: int) -> float:
+    """Rises over the warm-up, then falls along a cosine to a hundredth."""
+    if step < settings.warmup:
+        return settings.learning_rate * (step + 1) / settings.warmup
+    share = (step - settings.warmup) / max(n_steps - settings.warmup, 1)
+    return settings.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
+
+
+def train_batch(
+    run: Run, batch: Batch, rule: Rule, settings: Training, delays: Tensor, weights: list[Tensor] | None,
+    rng: np.random.Generator,
+) -> dict[str, float]:  # fmt: skip
+    """One update from one batch of tangles.
+
+    Tangles of several blocks are run twice: once without gradients, to know every score that the loss of a whole
+    sequence needs, and once block by block, to pass back the gradient that the loss has at each score.
+    """
+    network = run.network
+    device = network.policy.weight.device
+    layout = Layout.of(torch.from_numpy(np.diff(batch.offsets)).to(device))
+    labels = torch.from_numpy(batch.tangles.labels[batch.sequences].astype(np.int64)).to(device)
+    draw = batch.draw(rng, network.settings.slots, network.settings.time_modulus)
+    seed = int(rng.integers(2**62))
+    sampling = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    is_head = settings.objective == "paper" and settings.policy_gradient == "head"
+
+    def blocks() -> Iterator[tuple[Any, Outputs]]:
+        torch.manual_seed(seed)
+        return run_blocks(network, batch, rule, settings.block, draw, is_head)
+
+    def loss(outputs: Outputs) -> tuple[Terms, Tensor]:
+        if settings.objective == "expected":
+            late = delays[torch.from_numpy(batch.items)].to(outputs.halt)
+            terms = expected_terms(outputs, labels, layout, late, settings.policy_cost, weights)
+            return terms, expected_total(terms, settings.delay_cost, settings.floor)
+        episodes = sample_episodes(outputs.halt, layout, sampling, settings.exploration)
+        terms = paper_terms(outputs, labels, layout, episodes, len(batch.members), settings.returns, weights)
+        return terms, paper_total(terms, settings.alpha, settings.beta)
+
+    for optimizer in run.optimizers.values():
+        optimizer.zero_grad(set_to_none=True)
+    if int(batch.tangles.sizes[batch.members].max()) <= settings.block:
+        ((block, outputs),) = blocks()
+        terms, total = loss(outputs.taken(in_batch_order([block], batch)))
+        total.backward()
+    else:
+        with torch.no_grad():
+            parts = list(blocks())
+        order = in_batch_order([block for block, _ in parts], batch)
+        joined = Outputs.joined([outputs for _, outputs in parts])
+        leaves = joined.detached()
+        terms, total = loss(leaves.taken(order))
+        total.backward()
+        gradients = [leaf.grad for leaf in leaves.tensors()]
+        done = 0
+        for _, outputs in blocks():
+            n = len(outputs.halt)
+            pairs = [
+                (t, g[done : done + n]) for t, g in zip(outputs.tensors(), gradients, strict=True) if g is not None
+            ]
+            torch.autograd.backward([t for t, _ in pairs], [g for _, g in pairs])
+            done += n
+    if settings.clip:
+        nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
+    for optimizer in run.optimizers.values():
+        optimizer.step()
+    return {"loss": float(total.detach()), **terms.to_floats()}
+
+
+def delay(tangles: Tangles, settings: Training) -> Tensor:
+    """d_i of every item, in table order: the share of its sequence seen, or items or seconds over their unit."""
+    position = tangles.sequences.position + 1.0
+    if settings.delay == "fraction":
+        return torch.from_numpy(position / tangles.sequences.length[tangles.sequences.sequence])
+    if settings.delay == "items":
+        return torch.from_numpy(position / settings.delay_unit)
+    assert tangles.time is not None
+    begun = tangles.time[tangles.sequences.first][tangles.sequences.sequence]
+    return torch.from_numpy((tangles.time - begun) / settings.delay_unit)
+
+
+def class_weights(tangles: Tangles, network: Network) -> list[Tensor]:
+    """Weights per class that let every class count the same, with mean 1 over the sequences."""
+    weights = []
+    for column, n in enumerate(network.n_classes):
+        labels = tangles.labels[:, column]
+        counts = np.bincount(labels[labels >= 0], minlength=n)
+        weight = counts.sum() / (np.maximum(counts, 1) * (counts > 0).sum())
+        weights.append(torch.tensor(weight, dtype=torch.float32, device=network.policy.weight.device))
+    return weights
+
+
+def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
+    """The labelled sequences' scores as the report room reads them."""
+    known = tangles.labels[:, column] >= 0
+    kept = np.repeat(known, np.diff(scores.offsets))
+    classes = scores.classes[column][kept]
+    return Traces(
+        offsets=np.concatenate([[0], np.cumsum(np.diff(scores.offsets)[known])]),
+        halt=scores.halt[kept],
+        predicted=classes.argmax(axis=1),
+        confidence=classes.max(axis=1, initial=0.0),
+        truth=tangles.labels[known, column],
+        tangle=tangles.tangle_of[known],
+    )
+
+
+def validate(network: Network, tangles: Tangles, rule: Rule, config: Config) -> Record:
+    """Accuracy, earliness and HM at the operating point, and accuracy at the sequences' ends; means over columns."""
+    settings = config.training
+    scores = score(network, tangles, rule, settings.batch, settings.batch_items, settings.block)
+    found = [traces(tangles, scores, column) for column in range(len(network.n_classes))]
+    theta = best_threshold(found[0])[0] if config.deciding.tune_threshold else config.deciding.threshold
+    results = []
+    for each in found:
+        n_observed = stop_at_threshold(each, theta)
+        right = accuracy(each.truth, each.decided(n_observed)[0])
+        early = earliness(n_observed, each.length)
+        at_end = accuracy(each.truth, each.decided(each.length)[0])
+        results.append((right, early, harmonic_mean(right, early), at_end))
+    means = np.mean(results, axis=0)
+    names = ("accuracy", "earliness", "hm", "end_accuracy")
+    return {"threshold": theta, **{name: float(value) for name, value in zip(names, means, strict=True)}}

@@ -1,0 +1,208 @@
+"""Batches of tangles of like length, cut into blocks, as tensors.
+
+Letters: B tangles, T items of a block, C items of context before it, S sequences, N real items, F fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from kvec.tangle.tangles import Tangles
+from kvec.tangle.visibility import Rule, fill_bias
+
+Ints = npt.NDArray[np.int64]
+HIDDEN = float("-inf")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sequences of like length that the fusion runs side by side."""
+
+    first: int  # of the block's sequences, in their order
+    last: int
+    rows: Tensor  # (L, last - first) the items' rows in the flattened block; padding repeats a row
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some consecutive items of each of B tangles, ready for the network."""
+
+    codes: Tensor  # (B, T, F) embedded fields
+    numbers: Tensor  # (B, T, 2 × projected fields)
+    slot: Tensor  # (B, T) membership
+    position: Tensor  # (B, T) index in the sequence
+    arrival: Tensor  # (B, T) index in the tangle
+    gaps: Tensor | None  # (B, T, 2)
+    bias: Tensor  # (B, 1, T, C + T) 0 (or more) where visible, -∞ elsewhere
+    groups: tuple[Group, ...]
+    sequences: Tensor  # (S,) indices among the sequences of all B tangles
+    gather: Tensor  # (N,) where each real item lies in the groups' padded outputs
+    items: Ints  # (N,) indices in the table, sequence by sequence
+    pairs: int  # visible pairs
+
+    @property
+    def n_context(self) -> int:
+        """C."""
+        return self.bias.shape[-1] - self.bias.shape[-2]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What training varies at random per tangle, so that no network learns it by heart."""
+
+    slots: Ints  # (B, slots) a permutation of the membership slots
+    offset: Ints  # (B,) added to the order of arrival
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Whole tangles, and all their sequences."""
+
+    tangles: Tangles
+    members: Ints  # (B,) tangle numbers
+    sequences: Ints  # (S,) sequence numbers, tangle by tangle
+    items: Ints  # (N,) item numbers, sequence by sequence
+    offsets: Ints  # (S + 1,) where each sequence starts among them
+
+    @classmethod
+    def of(cls, tangles: Tangles, members: Ints) -> Batch:
+        """The batch of these tangles."""
+        bounds = tangles.sequence_starts
+        sequences = _ranges(bounds[members], bounds[members + 1])
+        items = tangles.sequences.by_sequence[_ranges(tangles.offsets[sequences], tangles.offsets[sequences + 1])]
+        offsets = np.concatenate([[0], np.cumsum(tangles.sequences.length[sequences], dtype=np.int64)])
+        return cls(tangles, members, sequences, items, offsets)
+
+    def draw(self, rng: np.random.Generator, slots: int, modulus: int) -> Draw:
+        """Choose slots and offsets at random."""
+        order = rng.random((len(self.members), slots)).argsort(axis=1)
+        return Draw(order, rng.integers(0, modulus, len(self.members)))
+
+    def blocks(self, rule: Rule, size: int, slots: int, draw: Draw | None = None) -> Iterator[Block]:
+        """The tangles in blocks of at most `size` items, each with as much context as the rule's window reaches."""
+        longest = int(self.tangles.sizes[self.members].max())
+        for first in range(0, longest, size):
+            yield self._block(rule, first, min(first + size, longest), slots, draw, is_whole=longest <= size)
+
+    def _block(self, rule: Rule, first: int, last: int, slots: int, draw: Draw | None, is_whole: bool) -> Block:
+        t = self.tangles
+        starts, sizes = t.starts[self.members], t.sizes[self.members]
+        arrival = np.arange(first, last)
+        real = arrival[None, :] < sizes[:, None]  # (B, T)
+        items = np.where(real, starts[:, None] + arrival, starts[:, None])
+        bias, pairs = self._bias(rule, first, last)
+        sequence = t.sequences.sequence[items]
+        opened = sequence - t.sequence_starts[self.members][:, None]
+        slot, order = opened % slots, np.broadcast_to(arrival, items.shape)
+        if draw is not None:
+            slot = np.take_along_axis(draw.slots, slot, axis=1)
+            order = order + draw.offset[:, None]
+        return Block(
+            codes=torch.from_numpy(t.codes[items]),
+            numbers=torch.from_numpy(t.numbers[items]),
+            slot=torch.from_numpy(slot.astype(np.int64)),
+            position=torch.from_numpy(t.sequences.position[items].astype(np.int64)),
+            arrival=torch.from_numpy(order.astype(np.int64)),
+            gaps=None if t.gaps is None else torch.from_numpy(t.gaps[items].astype(np.int64)),
+            bias=torch.from_numpy(bias)[:, None],
+            pairs=pairs,
+            **self._sequences(items, real, is_whole),
+        )
+
+    def _bias(self, rule: Rule, first: int, last: int) -> tuple[npt.NDArray[np.float32], int]:
+        context = min(first, rule.window - 1)
+        bias = np.full((len(self.members), last - first, context + last - first), HIDDEN, np.float32)
+        diagonal = np.arange(last - first)
+        bias[:, diagonal, context + diagonal] = 0.0  # padding sees itself, so that no row is empty
+        pairs = 0
+        for row, tangle in enumerate(self.members):
+            start, end = int(self.tangles.starts[tangle]), int(self.tangles.starts[tangle + 1])
+            if start + first < end:
+                seen = rule.look(self.tangles, int(tangle), start + first, min(start + last, end))
+                fill_bias(bias[row], seen.starts, seen.items, seen.bias, start + first - context)
+                pairs += len(seen.items)
+        return bias, pairs
+
+    def _sequences(self, items: Ints, real: npt.NDArray[np.bool_], is_whole: bool) -> dict[str, Any]:
+        """Lay the block's real items out sequence by sequence, in groups of like length.
+
+        Where other blocks follow, the lengths of a group are equal, so that its last states are all real.
+        """
+        t = self.tangles
+        rows = np.flatnonzero(real)
+        flat = items.ravel()[rows]
+        rows = rows[np.lexsort((flat, t.sequences.sequence[flat]))]
+        flat = items.ravel()[rows]
+        owner, starts, counts = np.unique(t.sequences.sequence[flat], return_index=True, return_counts=True)
+        longest_first = np.argsort(-counts, kind="stable")
+        starts, counts = starts[longest_first], counts[longest_first]
+        groups, gather, done = [], np.empty(len(rows), np.int64), 0
+        for first, last in _like_lengths(counts, *((16, 0.8) if is_whole else (1, 1.0))):
+            steps = np.arange(counts[first])
+            within = steps[:, None] < counts[first:last]  # (L, S)
+            index = np.where(within, starts[first:last] + steps[:, None], starts[first:last])
+            groups.append(Group(first, last, torch.from_numpy(rows[index])))
+            gather[index[within]] = done + np.flatnonzero(within)
+            done += within.size
+        local = _find(self.sequences, owner)
+        return {
+            "groups": tuple(groups),
+            "sequences": torch.from_numpy(local[longest_first]),
+            "gather": torch.from_numpy(gather),
+            "items": flat,
+        }
+
+
+def plan_batches(
+    sizes: Ints, batch: int, batch_items: int, block: int, rng: np.random.Generator | None = None
+) -> list[Ints]:
+    """Group tangles of like size; with a generator, at random (tangles are sorted within pools of some batches).
+
+    >>> [b.tolist() for b in plan_batches(np.array([5, 1, 4, 2]), batch=2, batch_items=100, block=100)]
+    [[1, 3], [2, 0]]
+    """
+    order = np.arange(len(sizes)) if rng is None else rng.permutation(len(sizes))
+    pool = len(order) if rng is None else max(batch * 32, 1)
+    batches: list[Ints] = []
+    for start in range(0, len(order), pool):
+        part = order[start : start + pool]
+        part = part[np.argsort(sizes[part], kind="stable")]
+        current: list[int] = []
+        for tangle in part:
+            padded = (len(current) + 1) * min(int(sizes[tangle]), block)
+            if current and (len(current) >= batch or padded > batch_items):
+                batches.append(np.array(current, np.int64))
+                current = []
+            current.append(int(tangle))
+        batches.append(np.array(current, np.int64))
+    if rng is not None:
+        batches = [batches[i] for i in rng.permutation(len(batches))]
+    return batches
+
+
+def _ranges(starts: Ints, ends: Ints) -> Ints:
+    """The numbers of several ranges, one after the other."""
+    counts = ends - starts
+    return np.repeat(ends - np.cumsum(counts), counts) + np.arange(int(counts.sum()))
+
+
+def _find(values: Ints, wanted: npt.NDArray[np.integer[Any]]) -> Ints:
+    order = np.argsort(values)
+    return order[np.searchsorted(values, wanted, sorter=order)]
+
+
+def _like_lengths(counts: Ints, least: int, share: float) -> Iterator[tuple[int, int]]:
+    """Cut falling counts into runs that waste little padding."""
+    first = 0
+    for i in range(len(counts)):
+        if i - first >= least and counts[i] < share * counts[first]:
+            yield first, i
+            first = i
+    yield first, len(counts)

@@ -1,0 +1,187 @@
+"""Tangles as arrays: everything about the items that the network and the visibility rules need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kvec.tangle.sessions import Sequences, find_sequences, find_sessions
+from kvec.tangle.vocabulary import MISSING, Vocabulary
+from kvec.words.items import Reason
+from kvec.words.schema import Schema
+
+GAP_STEPS = 48  # log2 steps of a gap from a microsecond up; one more code stands for 'no item before'
+
+
+@dataclass(frozen=True)
+class Tangles:
+    """N items of G tangles in order of arrival, tangle by tangle, and their S sequences."""
+
+    starts: npt.NDArray[np.int64]  # (G + 1,) tangle g holds the items starts[g]:starts[g + 1]
+    sequences: Sequences
+    session: npt.NDArray[np.int32]  # (N,)
+    match: npt.NDArray[np.int32]  # (N,) equal where value correlation matches; -1 matches nothing
+    codes: npt.NDArray[np.int32]  # (N, embedded fields)
+    numbers: npt.NDArray[np.float32]  # (N, 2 × projected fields)
+    gaps: npt.NDArray[np.int8] | None  # (N, 2) log-scaled gaps to the item before in the sequence, in the tangle
+    time: npt.NDArray[np.float64] | None  # (N,)
+    labels: npt.NDArray[np.int32]  # (S, label columns); -1 unknown
+    tangle_of: npt.NDArray[np.int32]  # (S,) the tangle of each sequence
+    reason: npt.NDArray[np.str_]  # (S,) why a sequence that never halts is decided
+    frame: pl.DataFrame  # (N rows) what was given, arranged: names of tangles and keys, values as text
+
+    @property
+    def n_tangles(self) -> int:
+        """G."""
+        return len(self.starts) - 1
+
+    @property
+    def n_items(self) -> int:
+        """N."""
+        return int(self.starts[-1])
+
+    @property
+    def n_sequences(self) -> int:
+        """S."""
+        return len(self.tangle_of)
+
+    @cached_property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """(G,) items of each tangle."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def sequence_starts(self) -> npt.NDArray[np.int64]:
+        """(G + 1,) tangle g holds the sequences sequence_starts[g]:sequence_starts[g + 1]."""
+        return np.searchsorted(self.tangle_of, np.arange(self.n_tangles + 1))
+
+    @cached_property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """(S + 1,) where each sequence starts when items are laid out sequence by sequence."""
+        return np.concatenate([[0], np.cumsum(self.sequences.length, dtype=np.int64)])
+
+    @cached_property
+    def previous(self) -> npt.NDArray[np.int64]:
+        """(N,) the item before in the same sequence; -1 for the first."""
+        return _previous(self.sequences.by_sequence, self.sequences.sequence)
+
+    @cached_property
+    def previous_match(self) -> npt.NDArray[np.int64]:
+        """(N,) the newest earlier item of the same tangle that matches; -1 where there is none."""
+        found = _previous(np.argsort(self.match, kind="stable"), self.match)
+        return np.where(self.match >= 0, found, -1)
+
+    def names(self) -> pl.DataFrame:
+        """The tangle and key of every sequence by name, S rows."""
+        return self.frame.select("tangle", "key")[self.sequences.first]
+
+
+def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) -> Tangles:
+    """Turn an arranged canonical frame into arrays."""
+    tangle = frame["tangle"].rle_id().to_numpy().astype(np.int64)
+    starts = np.concatenate([np.flatnonzero(np.diff(tangle, prepend=-1)), [len(frame)]]).astype(np.int64)
+    time = frame["time"].to_numpy() if "time" in frame.columns else None
+    is_end = frame["end"].to_numpy().astype(bool) if "end" in frame.columns else None
+    sequences = find_sequences(tangle, _factor(frame["key"]), time, is_end, schema.expiry)
+    codes = vocabulary.codes(frame)
+    matchable = {
+        field.name: _factor(frame[f"value.{field.name}"])
+        if field.kind == "categorical"
+        else codes[:, i].astype(np.int64)
+        for i, field in enumerate(vocabulary.coded)
+    }
+    session = find_sessions(sequences, [matchable[name] for name in schema.session], time, schema.session_gap)
+    labels = vocabulary.label_codes(frame[sequences.first])
+    return Tangles(
+        starts, sequences, session,
+        match=_match(tangle, [matchable[name] for name in schema.match_names if name in matchable]),
+        codes=codes,
+        numbers=vocabulary.numbers(frame),
+        gaps=None if time is None else _gaps(time, starts, sequences),
+        time=time,
+        labels=labels,
+        tangle_of=tangle[sequences.first].astype(np.int32),
+        reason=_reasons(sequences, tangle, starts, time, is_end, schema.expiry),
+        frame=frame,
+    )  # fmt: skip
+
+
+def _factor(column: pl.Series) -> npt.NDArray[np.int64]:
+    """Small numbers for the different values of a column: 0 for missing, then from 1 on."""
+    if column.dtype == pl.String:
+        numbers = column.cast(pl.Categorical).to_physical()
+    else:
+        least = column.min()
+        numbers = column - (least if isinstance(least, int) else 0)
+        most = numbers.max()
+        if isinstance(most, int) and most > 4 * len(column) + 1024:
+            numbers = column.rank("dense")
+    return (numbers.cast(pl.Int64) + 1).fill_null(MISSING).to_numpy()
+
+
+def _match(tangle: npt.NDArray[np.int64], fields: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
+    """One number for each different (tangle, match fields); -1 where a field is missing or there is none."""
+    if not fields:
+        return np.full(len(tangle), -1, np.int32)
+    combined = tangle
+    missing = np.zeros(len(tangle), bool)
+    for field in fields:
+        missing |= field == MISSING
+        radix = int(field.max(initial=0)) + 1
+        if int(combined.max(initial=0)) > (2**62) // radix:
+            combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+        combined = combined * radix + field
+    numbers = np.unique(combined, return_inverse=True)[1].astype(np.int32)
+    return np.where(missing, -1, numbers).astype(np.int32)
+
+
+def _gaps(time: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], sequences: Sequences) -> npt.NDArray[np.int8]:
+    in_tangle = np.diff(time, prepend=time[:1])
+    ordered = time[sequences.by_sequence]
+    in_sequence = np.empty_like(in_tangle)
+    in_sequence[sequences.by_sequence] = np.diff(ordered, prepend=ordered[:1])
+    codes = np.stack([log_gap(in_sequence), log_gap(in_tangle)], axis=1)
+    codes[sequences.position == 0, 0] = GAP_STEPS
+    codes[starts[:-1], 1] = GAP_STEPS
+    return codes
+
+
+def log_gap(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
+    """The log2 step of a gap, from 0 (a microsecond or less) to GAP_STEPS - 1.
+
+    >>> log_gap(np.array([0.0, 1e-6, 1.0, 3600.0])).tolist()
+    [0, 0, 19, 31]
+    """
+    return np.clip(np.log2(np.maximum(seconds, 1e-6) * 1e6), 0, GAP_STEPS - 1).astype(np.int8)
+
+
+def _reasons(
+    sequences: Sequences, tangle: npt.NDArray[np.int64], starts: npt.NDArray[np.int64],
+    time: npt.NDArray[np.float64] | None, is_end: npt.NDArray[np.bool_] | None, expiry: float | None,
+) -> npt.NDArray[np.str_]:  # fmt: skip
+    reason = np.full(len(sequences.last), Reason.CLOSED.value, dtype="<U8")
+    if expiry is not None and time is not None:
+        final = time[starts[tangle[sequences.last] + 1] - 1]
+        reason[final - time[sequences.last] > expiry] = Reason.EXPIRED.value
+    if is_end is not None:
+        reason[is_end[sequences.last]] = Reason.ENDED.value
+    return reason
+
+
+def _previous(order: npt.NDArray[np.int64], owner: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    previous = np.full(len(order), -1, np.int64)
+    same = owner[order[1:]] == owner[order[:-1]]
+    previous[order[1:][same]] = order[:-1][same]
+    return previous
+
+
+def describe_items(tangles: Tangles, items: Iterable[int]) -> list[str]:
+    """The values of items as text, for people."""
+    columns = [c for c in tangles.frame.columns if c.startswith("value.")]
+    rows = tangles.frame.select(columns)[list(items)].rows()
+    return [" ".join(f"{c.removeprefix('value.')}={v}" for c, v in zip(columns, row, strict=True)) for row in rows]

@@ -1,0 +1,150 @@
+"""Which earlier items an item may look at: the one place where the rules stand (§IV-B, the dynamic mask).
+
+A rule yields, for each arriving item, the list of visible items and one additive bias for each. Lists are laid
+out one after the other: item `first + q` sees `items[starts[q]:starts[q + 1]]`, itself included, newest own first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kvec.tangle.tangles import Tangles
+from kvec.words.config import Visibility
+
+F = TypeVar("F", bound=Any)
+Ints = npt.NDArray[np.int64]
+
+
+def _compiled(function: F) -> F:
+    return cast(F, njit(cache=True, nogil=True)(function))
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The visible items of consecutive arrivals; indices are those of the whole table."""
+
+    starts: Ints  # (Q + 1,)
+    items: Ints  # (pairs,)
+    bias: npt.NDArray[np.float32]  # (pairs,) added to the attention score
+
+    def of(self, q: int) -> Ints:
+        """The items that the q-th arrival sees."""
+        return self.items[self.starts[q] : self.starts[q + 1]]
+
+
+class Rule(Protocol):
+    """Looks up what the items `first` to `last - 1` of one tangle see, from items up to themselves alone."""
+
+    @property
+    def window(self) -> int:
+        """W: how far back anything is seen."""
+        ...
+
+    def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
+        """The visible items of these arrivals."""
+        ...
+
+
+@dataclass(frozen=True)
+class PaperRule:
+    """Own earlier items, and the sessions of other sequences that hold the arriving value."""
+
+    window: int
+    own: int
+    others: int
+
+    def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
+        """The visible items of these arrivals."""
+        origin = max(int(tangles.starts[tangle]), first - self.window + 1)
+        starts, items = _paper_lists(
+            origin, first, last, self.window, self.own, self.others,
+            tangles.previous, tangles.previous_match, tangles.sequences.sequence, tangles.session,
+        )  # fmt: skip
+        return Visible(starts, items, np.zeros(len(items), np.float32))
+
+
+@dataclass(frozen=True)
+class WindowRule:
+    """Every item of the recent past, whatever its key."""
+
+    window: int
+
+    def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
+        """The visible items of these arrivals."""
+        arrivals = np.arange(first, last, dtype=np.int64)
+        oldest = np.maximum(arrivals - self.window + 1, tangles.starts[tangle])
+        counts = arrivals - oldest + 1
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        items = np.repeat(arrivals + starts[:-1], counts) - np.arange(starts[-1])
+        return Visible(starts, items, np.zeros(len(items), np.float32))
+
+
+def make_rule(settings: Visibility) -> Rule:
+    """The rule that the settings name."""
+    if settings.rule == "window":
+        return WindowRule(settings.window)
+    return PaperRule(
+        settings.window,
+        settings.own if settings.use_key_correlation else 0,
+        settings.others if settings.use_value_correlation else 0,
+    )
+
+
+@_compiled
+def _paper_lists(
+    origin: int, first: int, last: int, window: int, own: int, others: int,
+    previous: Ints, previous_match: Ints, sequence: npt.NDArray[np.int32], session: npt.NDArray[np.int32],
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Walk the items from `origin` on, in order; list what those from `first` on see."""
+    low, high = session[origin], session[origin]
+    for i in range(origin, last):
+        low, high = min(low, session[i]), max(high, session[i])
+    newest = np.full(high - low + 1, -1, np.int64)  # of each session, its newest item so far
+    taken = np.full(high - low + 1, -1, np.int64)  # of each session, the last item that has listed it
+    starts = np.zeros(last - first + 1, np.int64)
+    items = np.empty((last - first) * min(window, 16) + own + others + 1, np.int64)
+    n = 0
+    for i in range(origin, last):
+        newest[session[i] - low] = i
+        if i < first:
+            continue
+        if n + 1 + own + others > len(items):
+            items = np.concatenate((items, np.empty(len(items) + own + others + 1, np.int64)))
+        oldest = i - window + 1
+        items[n] = i
+        n += 1
+        j, left = previous[i], own
+        while left > 0 and j >= 0 and j >= oldest:
+            items[n] = j
+            n += 1
+            left -= 1
+            j = previous[j]
+        m, left = previous_match[i], others
+        while left > 0 and m >= 0 and m >= oldest:
+            s = session[m] - low
+            if sequence[m] != sequence[i] and taken[s] != i:
+                taken[s] = i
+                j = newest[s]
+                while left > 0 and j >= 0 and j >= oldest and session[j] == session[m]:
+                    items[n] = j
+                    n += 1
+                    left -= 1
+                    j = previous[j]
+            m = previous_match[m]
+        starts[i - first + 1] = n
+    return starts, items[:n]
+
+
+@_compiled
+def fill_bias(
+    out: npt.NDArray[np.float32], starts: Ints, items: Ints, bias: npt.NDArray[np.float32], context: int
+) -> None:
+    """Write the lists of one tangle into a dense (Q, context + Q) block; column 0 is the item `context`."""
+    for q in range(len(starts) - 1):
+        for p in range(starts[q], starts[q + 1]):
+            out[q, items[p] - context] = bias[p]
