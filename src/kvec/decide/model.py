@@ -82,6 +82,10 @@ class Network(nn.Module):
         self.baseline = nn.Sequential(nn.Linear(settings.fusion, 64), nn.ReLU(), nn.Linear(64, 1))
         nn.init.constant_(self.policy.bias, -2.0)  # wait at first: every length gets to be seen
 
+    def layers(self) -> list[AttentionBlock]:
+        """The attention blocks, first to last."""
+        return [block for block in self.blocks if isinstance(block, AttentionBlock)]
+
     def new_state(self, n_sequences: int) -> State:
         """The memory of tangles of which nothing has been seen."""
         empty = self.policy.weight.new_zeros(n_sequences, self.settings.fusion)
@@ -91,7 +95,7 @@ class Network(nn.Module):
         """Embed and mix a block's items, (B, T, D); keep the caches of the newest `keep` items in the state."""
         x = self.embedding(block.codes, block.numbers, block.slot, block.position, block.arrival, block.gaps)
         bias = block.bias.to(x.dtype)
-        for i, layer in enumerate(self.blocks):
+        for i, layer in enumerate(self.layers()):
             before = state.caches[i]
             x, cache = layer(x, bias, before.last(block.n_context) if before else None)
             state.caches[i] = cache.last(min(keep, cache.k.shape[2])) if keep else None

@@ -31,6 +31,7 @@ from kvec.tangle.visibility import Rule
 from kvec.words.config import Config, Training
 
 Record = dict[str, float]
+LEAST_STEPS = 32  # an epoch of few tangles takes smaller batches rather than fewer updates
 
 
 @dataclass
@@ -77,11 +78,38 @@ def new_run(network: Network, settings: Training) -> Run:
     )
 
 
+def run_state(run: Run) -> dict[str, Tensor]:
+    """Everything of a run that is not in its history, as named tensors."""
+    state = {f"network.{name}": tensor for name, tensor in run.network.state_dict().items()}
+    state |= {f"best.{name}": tensor for name, tensor in run.best.items()}
+    for which, optimizer in run.optimizers.items():
+        for index, entries in optimizer.state_dict()["state"].items():
+            state |= {f"optimizer.{which}.{index}.{name}": torch.as_tensor(value) for name, value in entries.items()}
+    return state
+
+
+def restore_run(run: Run, state: dict[str, Tensor], history: list[Record], is_finished: bool) -> None:
+    """Put a new run where the saved one was."""
+    run.network.load_state_dict(_under("network.", state))
+    run.best = _under("best.", state)
+    run.history, run.is_finished = history, is_finished
+    for which, optimizer in run.optimizers.items():
+        entries: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _under(f"optimizer.{which}.", state).items():
+            index, _, entry = name.partition(".")
+            entries.setdefault(int(index), {})[entry] = tensor
+        optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
 def train(
     run: Run, training: Tangles, validation: Tangles, rule: Rule, config: Config,
     on_step: Callable[[Step], None] | None = None, on_epoch: Callable[[Run], None] | None = None,
 ) -> Run:  # fmt: skip
-    """Train epoch by epoch until the epochs, the patience or the minutes run out; ends with the best weights in place."""
+    """Train until the epochs, the patience or the minutes run out; the best epoch's weights are then in place."""
     settings = config.training
     weights = class_weights(training, run.network) if settings.class_weights == "balanced" else None
     delays = delay(training, settings)
@@ -113,7 +141,8 @@ def _epoch(
     on_step: Callable[[Step], None] | None, started: float,
 ) -> Record:  # fmt: skip
     rng = np.random.default_rng([settings.seed, run.epoch])  # so that a resumed run draws as an unbroken one
-    batches = plan_batches(tangles.sizes, settings.batch, settings.batch_items, settings.block, rng)
+    most = max(min(settings.batch, tangles.n_tangles // LEAST_STEPS), 1)
+    batches = plan_batches(tangles.sizes, most, settings.batch_items, settings.block, rng)
     sums: Record = {}
     n_tangles = 0
     run.network.train()
@@ -132,10 +161,11 @@ def _epoch(
 
 
 def learning_rate(settings: Training, step: int, n_steps: int) -> float:
-    """Rises over the warm-up, then falls along a cosine to a hundredth."""
-    if step < settings.warmup:
-        return settings.learning_rate * (step + 1) / settings.warmup
-    share = (step - settings.warmup) / max(n_steps - settings.warmup, 1)
+    """Rises over the warm-up (a tenth of all steps at the most), then falls along a cosine to a hundredth."""
+    warmup = min(settings.warmup, n_steps // 10)
+    if step < warmup:
+        return settings.learning_rate * (step + 1) / warmup
+    share = (step - warmup) / max(n_steps - warmup, 1)
     return settings.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
@@ -143,7 +173,7 @@ def train_batch(
     run: Run, batch: Batch, rule: Rule, settings: Training, delays: Tensor, weights: list[Tensor] | None,
     rng: np.random.Generator,
 ) -> dict[str, float]:  # fmt: skip
-    """One update from one batch of tangles.
+    """Learn from one batch of tangles: one update for each block.
 
     Tangles of several blocks are run twice: once without gradients, to know every score that the loss of a whole
     sequence needs, and once block by block, to pass back the gradient that the loss has at each score.
@@ -170,12 +200,11 @@ def train_batch(
         terms = paper_terms(outputs, labels, layout, episodes, len(batch.members), settings.returns, weights)
         return terms, paper_total(terms, settings.alpha, settings.beta)
 
-    for optimizer in run.optimizers.values():
-        optimizer.zero_grad(set_to_none=True)
     if int(batch.tangles.sizes[batch.members].max()) <= settings.block:
         ((block, outputs),) = blocks()
         terms, total = loss(outputs.taken(in_batch_order([block], batch)))
-        total.backward()
+        total.backward()  # type: ignore[no-untyped-call]
+        _update(run, settings.clip)
     else:
         with torch.no_grad():
             parts = list(blocks())
@@ -183,7 +212,7 @@ def train_batch(
         joined = Outputs.joined([outputs for _, outputs in parts])
         leaves = joined.detached()
         terms, total = loss(leaves.taken(order))
-        total.backward()
+        total.backward()  # type: ignore[no-untyped-call]
         gradients = [leaf.grad for leaf in leaves.tensors()]
         done = 0
         for _, outputs in blocks():
@@ -198,6 +227,14 @@ def train_batch(
     for optimizer in run.optimizers.values():
         optimizer.step()
     return {"loss": float(total.detach()), **terms.to_floats()}
+
+
+def _update(run: Run, clip: float) -> None:
+    if clip:
+        nn.utils.clip_grad_norm_(run.network.parameters(), clip)
+    for optimizer in run.optimizers.values():
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
 
 def delay(tangles: Tangles, settings: Training) -> Tensor:
@@ -230,11 +267,11 @@ def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
     classes = scores.classes[column][kept]
     return Traces(
         offsets=np.concatenate([[0], np.cumsum(np.diff(scores.offsets)[known])]),
-        halt=scores.halt[kept],
+        halt=scores.halt[kept].astype(np.float64),
         predicted=classes.argmax(axis=1),
         confidence=classes.max(axis=1, initial=0.0),
-        truth=tangles.labels[known, column],
-        tangle=tangles.tangle_of[known],
+        truth=tangles.labels[known, column].astype(np.int64),
+        tangle=tangles.tangle_of[known].astype(np.int64),
     )
 
 
