@@ -272,12 +272,14 @@ class KVEC:
         for name, vectors in (self.pretrained or {}).items():
             if name not in names:
                 raise SettingError(f"pretrained names {name!r}, which is no embedded field; fields: {', '.join(names)}")
-            column = names.index(name)
-            codes = {value: code + FIRST_KNOWN for code, value in enumerate(vocabulary.coded[column].values)}
+            known = vocabulary.coded[names.index(name)].values
+            codes = {value: code + FIRST_KNOWN for code, value in enumerate(known)}
             width = embedding.table.shape[1]
             if wrong := {len(v) for v in vectors.values()} - {width}:
                 raise SettingError(f"pretrained vectors of {name!r} have {min(wrong)} numbers; the width is {width}")
-            embedding.start_from(column, {codes[value]: v for value, v in vectors.items() if value in codes})
+            embedding.start_from(
+                vocabulary.first_code(name), {codes[value]: v for value, v in vectors.items() if value in codes}
+            )
 
 
 def load(path: str | Path, device: str = "auto") -> KVEC:

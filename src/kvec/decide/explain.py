@@ -20,7 +20,7 @@ def explain_sequence(
     tangle = int(tangles.tangle_of[sequence])
     batch = Batch.of(tangles, np.array([tangle]))
     state = network.new_state(len(batch.sequences))
-    keep = rule.window - 1 if tangles.sizes[tangle] > block else 0
+    keep = rule.window - 1 if tangles.sizes[tangle] > block else None
     own = tangles.sequences.by_sequence[tangles.offsets[sequence] : tangles.offsets[sequence + 1]]
     steps: list[Step] = []
     first = int(tangles.starts[tangle])

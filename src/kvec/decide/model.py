@@ -91,7 +91,7 @@ class Network(nn.Module):
         empty = self.policy.weight.new_zeros(n_sequences, self.settings.fusion)
         return State(empty, empty, [None] * len(self.blocks))
 
-    def encode(self, block: Block, state: State, keep: int = 0) -> Tensor:
+    def encode(self, block: Block, state: State, keep: int | None = None) -> Tensor:
         """Embed and mix a block's items, (B, T, D); keep the caches of the newest `keep` items in the state."""
         x = self.embedding(block.codes, block.numbers, block.slot, block.position, block.arrival, block.gaps)
         bias = block.bias.to(x.dtype)
@@ -102,8 +102,8 @@ class Network(nn.Module):
         mixed: Tensor = self.norm(x)
         return mixed
 
-    def forward(self, block: Block, state: State, keep: int = 0, detach_policy: bool = False) -> Outputs:
-        """Run a block on top of `state`, which moves on to the block's end."""
+    def forward(self, block: Block, state: State, keep: int | None = None, detach_policy: bool = False) -> Outputs:
+        """Run a block on top of `state`, which moves on to the block's end unless `keep` is None: no block follows."""
         flat = self.encode(block, state, keep).flatten(0, 1)  # (B·T, D)
         fused, hidden, memory = [], [], []
         for group in block.groups:
@@ -112,7 +112,7 @@ class Network(nn.Module):
             fused.append(steps.flatten(0, 1))
             hidden.append(steps[-1])
             memory.append(last)
-        if keep:
+        if keep is not None:
             state.hidden = state.hidden.index_copy(0, block.sequences, torch.cat(hidden).detach())
             state.memory = state.memory.index_copy(0, block.sequences, torch.cat(memory).detach())
         return self.heads(torch.cat(fused)[block.gather], detach_policy)
@@ -131,7 +131,7 @@ def build_network(vocabulary: Vocabulary, settings: Encoder, has_time: bool) -> 
     """A network for this vocabulary, with the embeddings that the settings switch on."""
     mode = settings.time if settings.time != "auto" else ("both" if has_time else "order")
     sizes = Vocabularies(
-        fields=tuple(field.size for field in vocabulary.coded),
+        fields=tuple(size for field in vocabulary.coded for size in field.sizes),
         slots=settings.slots if settings.use_membership else 0,
         positions=settings.positions if settings.use_position else 0,
         arrivals=settings.time_modulus if settings.use_time and mode in ("order", "both") else 0,
@@ -146,7 +146,7 @@ def run_blocks(
 ) -> Iterator[tuple[Block, Outputs]]:
     """Run whole tangles block by block, each on the detached caches of those before."""
     longest = int(batch.tangles.sizes[batch.members].max())
-    keep = rule.window - 1 if longest > size else 0
+    keep = rule.window - 1 if longest > size else None
     state = network.new_state(len(batch.sequences))
     device = network.policy.weight.device
     for block in batch.blocks(rule, size, network.settings.slots, draw):

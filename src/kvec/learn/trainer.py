@@ -72,7 +72,9 @@ def new_run(network: Network, settings: Training) -> Run:
     return Run(
         network,
         {
-            "network": torch.optim.AdamW(rest, lr=settings.learning_rate, weight_decay=settings.weight_decay),
+            "network": torch.optim.AdamW(
+                rest, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+            ),
             "baseline": torch.optim.Adam(network.baseline.parameters(), lr=settings.baseline_rate),
         },
     )
@@ -147,10 +149,12 @@ def _epoch(
     n_tangles = 0
     run.network.train()
     for step, members in enumerate(batches):
+        done = (run.epoch * len(batches) + step) / (settings.epochs * len(batches))
         rate = learning_rate(settings, run.epoch * len(batches) + step, settings.epochs * len(batches))
         for group in run.optimizers["network"].param_groups:
             group["lr"] = rate
-        terms = train_batch(run, Batch.of(tangles, members), rule, settings, delays, weights, rng)
+        floor = floor_at(settings, done)
+        terms = train_batch(run, Batch.of(tangles, members), rule, settings, delays, weights, rng, floor)
         n_tangles += len(members)
         for name, value in terms.items():
             sums[name] = sums.get(name, 0.0) + value * len(members)
@@ -169,9 +173,14 @@ def learning_rate(settings: Training, step: int, n_steps: int) -> float:
     return settings.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
+def floor_at(settings: Training, done: float) -> float:
+    """ε after a share of all steps: falls from 1, where only the classifier learns, to its floor."""
+    return max(settings.floor, 1 - done / settings.settle) if settings.settle else settings.floor
+
+
 def train_batch(
     run: Run, batch: Batch, rule: Rule, settings: Training, delays: Tensor, weights: list[Tensor] | None,
-    rng: np.random.Generator,
+    rng: np.random.Generator, floor: float,
 ) -> dict[str, float]:  # fmt: skip
     """Learn from one batch of tangles: one update for each block.
 
@@ -195,7 +204,7 @@ def train_batch(
         if settings.objective == "expected":
             late = delays[torch.from_numpy(batch.items)].to(outputs.halt)
             terms = expected_terms(outputs, labels, layout, late, settings.policy_cost, weights)
-            return terms, expected_total(terms, settings.delay_cost, settings.floor)
+            return terms, expected_total(terms, settings.delay_cost, floor)
         episodes = sample_episodes(outputs.halt, layout, sampling, settings.exploration)
         terms = paper_terms(outputs, labels, layout, episodes, len(batch.members), settings.returns, weights)
         return terms, paper_total(terms, settings.alpha, settings.beta)

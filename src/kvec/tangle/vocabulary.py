@@ -15,11 +15,15 @@ from kvec.words.schema import Field, Schema
 
 MISSING, UNKNOWN, FIRST_KNOWN = 0, 1, 2
 MIN_COUNT = 2  # rarer values train the 'unknown' embedding
+MANY = 64  # whole numbers with more values than this are also told by quantile, so that near ones are alike
 
 
 @dataclass(frozen=True)
 class FieldVocabulary:
-    """The known values of one field: names, bin edges, or a mean and a scale, by its kind."""
+    """The known values of one field: names, bin edges, or a mean and a scale, by its kind.
+
+    A categorical field of many whole numbers has edges too: each of its items then has two codes.
+    """
 
     name: str
     kind: str
@@ -29,22 +33,32 @@ class FieldVocabulary:
     scale: float = 1.0
 
     @property
-    def size(self) -> int:
-        """Number of codes, 'missing' and 'unknown' included."""
-        known = len(self.values) if self.kind == "categorical" else len(self.edges) + 1
-        return FIRST_KNOWN + known
-
-    def codes(self, column: pl.Series) -> npt.NDArray[np.int32]:
-        """The code of every entry: 0 missing, 1 unknown, then the known ones."""
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes, 'missing' and 'unknown' included, of each code that an item of this field has."""
+        known = FIRST_KNOWN + len(self.values)
+        bins = FIRST_KNOWN + len(self.edges) + 1
         if self.kind == "binned":
-            bins = np.searchsorted(np.asarray(self.edges), column.to_numpy(), side="right") + FIRST_KNOWN
-            return np.where(column.is_null().to_numpy(), MISSING, bins).astype(np.int32)
+            return (bins,)
+        return (known, bins) if self.edges else (known,)
+
+    def codes(self, column: pl.Series) -> list[npt.NDArray[np.int32]]:
+        """The codes of every entry: 0 missing, 1 unknown, then the known ones."""
+        if self.kind == "binned":
+            return [self._bins(column)]
         known = pl.Series(self.values, dtype=pl.String if _is_text(self.values) else pl.Int64)
         if known.dtype != column.dtype:
-            column = column.cast(pl.String)
+            same = column.cast(pl.String)
             known = known.cast(pl.String)
-        codes = column.replace_strict(known, np.arange(len(known), dtype=np.int32) + FIRST_KNOWN, default=UNKNOWN)
-        return np.where(column.is_null().to_numpy(), MISSING, codes.to_numpy()).astype(np.int32)
+        else:
+            same = column
+        codes = same.replace_strict(known, np.arange(len(known), dtype=np.int32) + FIRST_KNOWN, default=UNKNOWN)
+        exact = np.where(column.is_null().to_numpy(), MISSING, codes.to_numpy()).astype(np.int32)
+        return [exact, self._bins(column)] if self.edges else [exact]
+
+    def _bins(self, column: pl.Series) -> npt.NDArray[np.int32]:
+        numbers = column.cast(pl.Float64, strict=False).to_numpy()
+        bins = np.searchsorted(np.asarray(self.edges), numbers, side="right") + FIRST_KNOWN
+        return np.where(np.isnan(numbers), MISSING, bins).astype(np.int32)
 
     def numbers(self, column: pl.Series) -> npt.NDArray[np.float32]:
         """A projected field as two numbers per entry: the standardised value, and whether it is missing."""
@@ -55,7 +69,7 @@ class FieldVocabulary:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the model folder."""
         by_kind: dict[str, dict[str, Any]] = {
-            "categorical": {"values": list(self.values)},
+            "categorical": {"values": list(self.values), "edges": list(self.edges)},
             "binned": {"edges": list(self.edges)},
             "projected": {"mean": self.mean, "scale": self.scale},
         }
@@ -100,9 +114,14 @@ class Vocabulary:
         """The fields that pass through a linear layer."""
         return tuple(f for f in self.fields if f.kind == "projected")
 
+    def first_code(self, name: str) -> int:
+        """The column of `codes` in which an embedded field's codes begin."""
+        names = [f.name for f in self.coded]
+        return sum(len(f.sizes) for f in self.coded[: names.index(name)])
+
     def codes(self, frame: pl.DataFrame) -> npt.NDArray[np.int32]:
-        """Codes of the embedded fields, (N, fields)."""
-        columns = [field.codes(frame[f"value.{field.name}"]) for field in self.coded]
+        """Codes of the embedded fields, (N, codes of all fields)."""
+        columns = [codes for field in self.coded for codes in field.codes(frame[f"value.{field.name}"])]
         return np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0), np.int32)
 
     def numbers(self, frame: pl.DataFrame) -> npt.NDArray[np.float32]:
@@ -148,11 +167,18 @@ def _fit_field(field: Field, column: pl.Series) -> FieldVocabulary:
     if field.kind == "categorical":
         counts = present.value_counts()
         often = counts.filter(pl.col("count") >= MIN_COUNT)[column.name].sort()
-        return FieldVocabulary(field.name, "categorical", values=tuple(often.to_list()))
+        edges = _quantiles(often.to_numpy(), MANY) if often.dtype == pl.Int64 and len(often) > MANY else ()
+        return FieldVocabulary(field.name, "categorical", values=tuple(often.to_list()), edges=edges)
     numbers = present.to_numpy()
     if field.kind == "binned":
-        cuts = np.quantile(numbers, np.linspace(0, 1, field.bins + 1)[1:-1]) if len(numbers) else np.zeros(0)
-        return FieldVocabulary(field.name, "binned", edges=tuple(float(edge) for edge in np.unique(cuts)))
+        return FieldVocabulary(field.name, "binned", edges=_quantiles(numbers, field.bins))
     if not len(numbers):
         return FieldVocabulary(field.name, "projected")
     return FieldVocabulary(field.name, "projected", mean=float(numbers.mean()), scale=float(numbers.std()) or 1.0)
+
+
+def _quantiles(numbers: npt.NDArray[np.generic], bins: int) -> tuple[float, ...]:
+    if not len(numbers):
+        return ()
+    cuts = np.quantile(numbers.astype(np.float64), np.linspace(0, 1, bins + 1)[1:-1])
+    return tuple(float(edge) for edge in np.unique(cuts))

@@ -60,6 +60,7 @@ class Training:
     delay: str = "fraction"  # what waiting costs is counted in: "fraction" of the length, "items", "seconds"
     delay_unit: float = 1.0  # items or seconds that cost λ
     floor: float = 0.1  # ε: share of the loss that trains the classifier at every length
+    settle: float = 0.1  # over this share of all steps ε falls from 1 to its floor: first learn to tell, then when
     policy_cost: str = "cross_entropy"  # or "error": what the halting probabilities weigh in `expected`
     alpha: float = 1.0  # α: weight of the policy loss in `paper`
     beta: float = 0.001  # β: weight of the lateness loss in `paper`
@@ -97,13 +98,15 @@ _AT_LEAST: dict[str, float] = {
     "encoder.width": 1, "encoder.blocks": 1, "encoder.heads": 1, "encoder.feed_forward": 1, "encoder.fusion": 1,
     "encoder.dropout": 0, "encoder.slots": 1, "encoder.positions": 1, "encoder.time_modulus": 1,
     "deciding.threshold": 0,
-    "training.delay_cost": 0, "training.delay_unit": 1e-12, "training.floor": 0, "training.exploration": 0,
+    "training.delay_cost": 0, "training.delay_unit": 1e-12, "training.floor": 0,
+    "training.settle": 0, "training.exploration": 0,
     "training.epochs": 1, "training.patience": 1, "training.minutes": 0, "training.batch": 1,
     "training.batch_items": 1, "training.block": 1, "training.learning_rate": 0, "training.baseline_rate": 0,
     "training.weight_decay": 0, "training.warmup": 0, "training.clip": 0, "training.seed": 0,
 }  # fmt: skip
 _AT_MOST: dict[str, float] = {
-    "encoder.dropout": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.exploration": 1,
+    "encoder.dropout": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,
+    "training.exploration": 1,
 }  # fmt: skip
 
 
