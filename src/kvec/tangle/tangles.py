@@ -87,10 +87,10 @@ def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) 
     starts = np.concatenate([np.flatnonzero(np.diff(tangle, prepend=-1)), [len(frame)]]).astype(np.int64)
     time = frame["time"].to_numpy() if "time" in frame.columns else None
     is_end = frame["end"].to_numpy().astype(bool) if "end" in frame.columns else None
-    sequences = find_sequences(tangle, _factor(frame["key"]), time, is_end, schema.expiry)
+    sequences = find_sequences(tangle, factor(frame["key"]), time, is_end, schema.expiry)
     codes = vocabulary.codes(frame)
     matchable = {
-        field.name: _factor(frame[f"value.{field.name}"])
+        field.name: factor(frame[f"value.{field.name}"])
         if field.kind == "categorical"
         else codes[:, i].astype(np.int64)
         for i, field in enumerate(vocabulary.coded)
@@ -111,7 +111,7 @@ def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) 
     )  # fmt: skip
 
 
-def _factor(column: pl.Series) -> npt.NDArray[np.int64]:
+def factor(column: pl.Series) -> npt.NDArray[np.int64]:
     """Small numbers for the different values of a column: 0 for missing, then from 1 on."""
     if column.dtype == pl.String:
         numbers = column.cast(pl.Categorical).to_physical()
