@@ -1,0 +1,65 @@
+"""Says where a file that could not be read is broken: a slow second look, taken only after a failure."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from pathlib import Path
+from typing import NoReturn
+
+
+def what_is_wrong(path: Path, kind: str, error: BaseException | str) -> str:
+    """One line about a broken file, with the line number where there is one."""
+    reported = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if kind == "Parquet":
+        return f"is not a whole Parquet file ({reported}); was it cut off, or renamed?"
+    try:
+        raw = path.read_bytes()
+        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    except (OSError, EOFError, zlib.error) as failure:
+        return f"cannot be read: {failure}"
+    if not raw.strip():
+        return "the file is empty"
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as failure:
+        line = raw.count(b"\n", 0, failure.start) + 1
+        return (
+            f"line {line} is not UTF-8 text (byte {failure.start + 1:,} is 0x{raw[failure.start]:02x}); save as UTF-8"
+        )
+    return (_broken_json(text) if kind == "NDJSON" else _broken_csv(text)) or f"cannot be read as {kind}: {reported}"
+
+
+def _broken_csv(text: str) -> str:
+    lines = text.splitlines()
+    separator = max(",;\t", key=lines[0].count)
+    reader = csv.reader(lines, delimiter=separator)
+    n_columns = len(next(reader))
+    for cells in reader:
+        if len(cells) > n_columns:
+            return f"line {reader.line_num} has {len(cells)} fields, but the header has {n_columns}"
+    for number, line in enumerate(lines, 1):
+        if line.count('"') % 2:
+            return f'line {number} has a quote (") that is not closed; double quotes inside a quoted cell'
+    return ""
+
+
+def _broken_json(text: str) -> str:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line, parse_constant=_no_number)
+        except json.JSONDecodeError as failure:
+            return f"line {number} is not JSON: {failure.msg} at character {failure.colno}"
+        except ValueError as failure:
+            return f"line {number} is not JSON: {failure}"
+        if not isinstance(found, dict):
+            return f'line {number} is no JSON object; each line must be one, such as {{"key": 1, "size": 40}}'
+    return ""
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number; write null")

@@ -1,0 +1,225 @@
+"""The general road from any table to items: files, folders and frames, read as a schema says (§III of the paper)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from kvec.read.cells import ends, identity, orders, times
+from kvec.read.fields import value_field
+from kvec.read.files import FILE, ROW, Opened, Rows, ending, first, open_table
+from kvec.read.labels import labels_from_events, labels_in_rows, labels_in_table
+from kvec.read.table import Note, Table, iterate, require_labels
+from kvec.read.unfolding import LAST, TIME, unfold
+from kvec.words.errors import DataError, SettingError
+from kvec.words.schema import Field, Schema
+
+__all__ = ["Note", "Table", "find_schema", "iterate", "read_table", "require_labels"]
+
+ROLES = ("tangle", "group", "time", "order", "end")
+ARRIVAL = ("tangle", "key", "group", "time", "order", "end")
+SHOWN = 20  # columns listed in a message at the most
+
+
+def read_table(
+    source: Any, schema: Schema | None = None, *, labels: Any = None, labels_optional: bool = False, empty_key: str = ""
+) -> Table:
+    """Read a file, a folder or a frame as a table of items.
+
+    Without a schema, one is looked for beside the data, else guessed from the names of the columns. `labels` is a
+    second table that is joined per key. `labels_optional` reads data without labels by a schema that names some;
+    `empty_key` names the key of rows whose key cell is empty, which is otherwise an error.
+
+    >>> table = read_table({"key": ["a", "b", "a"], "size": [40, 52, 40], "label": ["web", "mail", "web"]})
+    >>> table.frame.columns, table.guessed["size"]
+    (['tangle', 'key', 'value.size', 'label.label', 'row'], '2 different whole numbers')
+    """
+    schema = schema or find_schema(source) or Schema()
+    labels = _labels_source(source, schema, labels_optional) if labels is None else labels
+    opened = open_table(source, leave_out=[Path(labels)] if isinstance(labels, str | Path) else [])
+    opened_labels = None if labels is None else open_table(labels)
+    schema, guessed = _with_columns(schema, opened, opened_labels)
+    named, here = _named_columns(schema, opened, opened_labels, labels_optional)
+    rows = opened.read(named)
+    notes: list[Note] = []
+    if schema.unfold:
+        rows, notes = unfold(rows, schema)
+    frame = _arrivals(rows, schema, empty_key)
+    notes += _out_of_order(rows, frame, schema)
+    frame, rows, more = _labelled(frame, rows, schema, opened_labels, here, empty_key)
+    notes += more
+    fields = []
+    for given in schema.values:
+        cells, field, why, note = value_field(rows, given)
+        frame = frame.with_columns(cells)
+        fields.append(field)
+        notes += [note] if note else []
+        guessed |= {field.name: why} if why else {}
+    made = [f"value.{name}" for name in schema.value_names] + [f"label.{name}" for name in schema.label_names]
+    frame = frame.select(c for c in (*ARRIVAL, *made, "row", "file") if c in frame.columns)
+    return Table(frame, replace(schema, values=tuple(fields)), opened.name, tuple(notes), guessed)
+
+
+def find_schema(source: Any) -> Schema | None:
+    """The schema in a TOML beside the data: `flows.toml` for `flows.csv.gz`, or `kvec.toml` in the folder."""
+    if not isinstance(source, str | Path):
+        return None
+    path = Path(source)
+    if path.is_dir():
+        candidates = [path / "kvec.toml"]
+    else:
+        candidates = [
+            path.with_name(path.name[: len(path.name) - len(ending(path))] + ".toml"),
+            path.parent / "kvec.toml",
+        ]
+    return next((Schema.from_toml(c) for c in candidates if c.is_file()), None)
+
+
+def _labels_source(source: Any, schema: Schema, labels_optional: bool) -> Path | None:
+    """The labels file of a schema: relative to the data, else to the working directory."""
+    if not schema.labels_file or schema.outcome:
+        return None
+    file = Path(schema.labels_file)
+    if isinstance(source, str | Path):
+        beside = (Path(source) if Path(source).is_dir() else Path(source).parent) / file
+        file = beside if beside.exists() else file
+    return None if labels_optional and not file.exists() else file
+
+
+def _with_columns(schema: Schema, opened: Opened, labels: Opened | None) -> tuple[Schema, dict[str, str]]:
+    """The schema with its value and label columns filled in, and what was guessed."""
+    guessed: dict[str, str] = {}
+    if labels and not (schema.labels or schema.outcome):
+        others = [c for c in labels.columns if c not in (*schema.key, schema.tangle)]
+        chosen = "label" if "label" in others else others[0] if len(others) == 1 else ""
+        if not chosen:
+            raise DataError(f"{labels.name}: which column is the label? name one of {', '.join(others) or '(none)'}")
+        schema = replace(schema, labels=(chosen,))
+        guessed["schema.labels"] = f"column {chosen!r} of {labels.name}"
+    if schema.values:
+        return schema, guessed
+    for role in ROLES:
+        if not getattr(schema, role) and role in opened.columns and role not in _roles(schema, opened.columns):
+            schema = replace(schema, **{role: role})  # type: ignore[arg-type]
+            guessed[f"schema.{role}"] = "a column of that name"
+    if "label" in opened.columns and not schema.label_names and "label" not in _roles(schema, opened.columns):
+        schema = replace(schema, labels=("label",))
+        guessed["schema.labels"] = "a column named 'label'"
+    taken = {*_roles(schema, opened.columns), "label"}
+    names = [c for c in schema.unfold or opened.columns if c not in taken]
+    if not names:
+        raise DataError(f"{opened.name}: no value columns are left; columns: {_listed(opened.columns)}")
+    return replace(schema, values=tuple(Field(name) for name in names)), guessed
+
+
+def _roles(schema: Schema, columns: Sequence[str]) -> set[str]:
+    named = [name for role in ROLES for name in _columns_of(getattr(schema, role), columns)]
+    return {*schema.key, *named, *schema.labels, schema.unfold_gap}
+
+
+def _named_columns(
+    schema: Schema, opened: Opened, labels: Opened | None, labels_optional: bool
+) -> tuple[list[str], tuple[str, ...]]:
+    """The columns to read, all checked to be there, and the labels that are there."""
+    named = [(name, "key") for name in schema.key]
+    for role in ROLES:
+        named += [(name, role) for name in _columns_of(getattr(schema, role), opened.columns)]
+    named += [(field.source, "values") for field in schema.values] + [(name, "unfold") for name in schema.unfold]
+    if schema.unfold_gap:
+        named.append((schema.unfold_gap, "unfold_gap"))
+    here: tuple[str, ...] = ()
+    if schema.outcome:
+        named.append((schema.outcome.column, "outcome"))
+    else:
+        holder = labels or opened
+        here = tuple(n for n in schema.labels if n in holder.columns or not labels_optional)
+        _require(holder, [(name, "labels") for name in here])
+        if labels:
+            _require(labels, [(name, "key") for name in schema.key])
+        else:
+            named += [(name, "labels") for name in here]
+    _require(opened, named)
+    if leaking := set(schema.labels) & {field.source for field in schema.values}:
+        raise SettingError(f"schema: {min(leaking)!r} is both a value and the label; take it out of the values")
+    return [name for name, _ in named], here
+
+
+def _columns_of(named: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """One column, or several with commas between: a tangle or group that only they tell apart together."""
+    return (named,) if named in columns else tuple(name.strip() for name in named.split(",") if name.strip())
+
+
+def _require(opened: Opened, named: Sequence[tuple[str, str]]) -> None:
+    for name, entry in named:
+        if name not in opened.columns:
+            near = difflib.get_close_matches(name, opened.columns, 1, cutoff=0.6)
+            hint = f" did you mean {near[0]!r}?" if near else ""
+            raise DataError(
+                f"{opened.name}: there is no column {name!r} (schema.{entry});{hint} columns: {_listed(opened.columns)}"
+            )
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(columns[:SHOWN]) + (f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else "")
+
+
+def _arrivals(rows: Rows, schema: Schema, empty_key: str) -> pl.DataFrame:
+    """The columns that say which sequence an item belongs to and when it arrived."""
+    no_tangle = pl.Series([0], dtype=pl.Int64).new_from_index(0, rows.frame.height)
+    columns = {
+        "tangle": identity(rows, _columns_of(schema.tangle, rows.frame.columns)) if schema.tangle else no_tangle,
+        "key": identity(rows, schema.key, empty_key),
+    }
+    if schema.group:
+        columns["group"] = identity(rows, _columns_of(schema.group, rows.frame.columns))
+    if schema.unfold_gap:
+        columns["time"] = rows.frame[TIME]
+    elif schema.time:
+        columns["time"] = times(rows, schema.time)
+    if schema.order:
+        columns["order"] = orders(rows, schema.order)
+    if schema.end:
+        end = ends(rows, schema.end)
+        columns["end"] = end & rows.frame[LAST] if schema.unfold and schema.end not in schema.unfold else end
+    columns["row"] = rows.frame[ROW]
+    if FILE in rows.frame.columns:
+        columns["file"] = rows.frame[FILE]
+    return pl.DataFrame(columns)
+
+
+def _out_of_order(rows: Rows, frame: pl.DataFrame, schema: Schema) -> list[Note]:
+    if not schema.time or schema.unfold:
+        return []
+    above = pl.col("time").shift().over("tangle") if schema.tangle else pl.col("time").shift()
+    is_late = frame.select((pl.col("time") < above).fill_null(False)).to_series()
+    if not (count := int(is_late.sum())):
+        return []
+    place = f"{rows.place(first(is_late))}, column {schema.time!r}"
+    text = f"{place}: {count:,} item(s) lie before the item above them, the first here; they get sorted"
+    return [Note("out of order", count, text)]
+
+
+def _labelled(
+    frame: pl.DataFrame, rows: Rows, schema: Schema, labels: Opened | None, here: tuple[str, ...], empty_key: str
+) -> tuple[pl.DataFrame, Rows, list[Note]]:
+    """Labels from wherever they are, and the items that remain when the outcome is cut away."""
+    if schema.outcome:
+        frame, stays, notes = labels_from_events(rows, frame, schema.outcome)
+        return frame.filter(stays), rows.with_frame(rows.frame.filter(stays)), notes
+    if labels and here:
+        tangle = _columns_of(schema.tangle, labels.columns)
+        tangle = tangle if set(tangle) <= set(labels.columns) else ()
+        known = labels.read([*schema.key, *tangle, *here])
+        frame, notes = labels_in_table(rows, frame, known, schema.key, tangle, here, empty_key)
+    else:
+        frame, notes = labels_in_rows(rows, frame, here)
+    for name in (n for n in schema.labels if n not in here):
+        frame = frame.with_columns(pl.lit(None, pl.String).alias(f"label.{name}"))
+        n_keys = frame.select("tangle", "key").n_unique()
+        notes.append(Note("missing labels", n_keys, f"{rows.name}: there is no label column {name!r}"))
+    return frame, rows, notes
