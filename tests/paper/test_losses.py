@@ -8,6 +8,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.paper.slow import (
+    SlowEpisode,
+    enumerated_stops,
+    slow_cross_entropy,
+    slow_expected,
+    slow_paper,
+    slow_stopping,
+)
 from torch import Tensor
 
 from kvec.decide.model import Outputs
@@ -21,14 +29,6 @@ from kvec.learn.losses import (
     paper_terms,
     paper_total,
     stopping_probabilities,
-)
-from tests.paper.slow import (
-    SlowEpisode,
-    enumerated_stops,
-    slow_cross_entropy,
-    slow_expected,
-    slow_paper,
-    slow_stopping,
 )
 
 LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=5)

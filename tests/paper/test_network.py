@@ -7,14 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 from hypothesis import given, settings
-from torch import Tensor
-
-from kvec.decide.model import Network
-from kvec.encode.fusion import Fusion
-from kvec.tangle.batch import Batch, Draw
-from kvec.tangle.tangles import Tangles
-from kvec.tangle.visibility import make_rule
-from kvec.words.config import Visibility
 from tests.paper.slow import slow_attention, slow_block, slow_fusion, slow_norm
 from tests.properties.strategies import (
     SMALL,
@@ -27,6 +19,14 @@ from tests.properties.strategies import (
     small_network,
     tangled,
 )
+from torch import Tensor
+
+from kvec.decide.model import Network
+from kvec.encode.fusion import Fusion
+from kvec.tangle.batch import Batch, Draw
+from kvec.tangle.tangles import Tangles
+from kvec.tangle.visibility import make_rule
+from kvec.words.config import Visibility
 
 
 def slow_embedding(network: Network, tangles: Tangles, item: int, draw: Draw | None = None) -> Tensor:

@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from kvec.tangle.tangles import GAP_STEPS, Tangles
-from kvec.tangle.visibility import make_rule
-from kvec.words.config import Visibility
 from tests.paper.slow import (
     SlowItem,
     slow_bin,
@@ -22,6 +18,10 @@ from tests.paper.slow import (
     slow_window,
 )
 from tests.properties.strategies import EDGES, VISIBILITIES, Arrival, encode, frame_of, slow_items, tangled
+
+from kvec.tangle.tangles import GAP_STEPS, Tangles
+from kvec.tangle.visibility import make_rule
+from kvec.words.config import Visibility
 
 EXPIRIES = st.sampled_from([None, 0.0, 0.75, 2.0, 2.5])
 MATCHES = st.sampled_from([("size",), ("size", "direction"), ("direction", "load"), ("load",), ("heat",), ()])

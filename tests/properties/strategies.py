@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import torch
 from hypothesis import strategies as st
+from tests.paper.slow import SlowItem, slow_bin
 from torch import Tensor
 
 from kvec.decide.model import Network, Outputs, build_network, in_batch_order, run_blocks
@@ -18,7 +19,6 @@ from kvec.tangle.visibility import Rule
 from kvec.tangle.vocabulary import FieldVocabulary, Vocabulary
 from kvec.words.config import Encoder, Visibility
 from kvec.words.schema import Field, Schema
-from tests.paper.slow import SlowItem, slow_bin
 
 EDGES = (0.5, 1.5)
 VOCABULARY = Vocabulary(

@@ -10,11 +10,6 @@ import polars as pl
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from kvec.decide.scoring import score
-from kvec.tangle.batch import Draw
-from kvec.tangle.visibility import make_rule
-from kvec.words.config import Visibility
 from tests.properties.strategies import (
     SMALL,
     VISIBILITIES,
@@ -27,6 +22,11 @@ from tests.properties.strategies import (
     small_network,
     tangled,
 )
+
+from kvec.decide.scoring import score
+from kvec.tangle.batch import Draw
+from kvec.tangle.visibility import make_rule
+from kvec.words.config import Visibility
 
 NETWORK = small_network()
 SCHEMAS = st.sampled_from([{}, {"expiry": 0.75}, {"match": ("load",), "session_gap": 0.5}, {"session": ()}])
