@@ -1,0 +1,229 @@
+"""What a set of decisions is worth: accuracy, macro scores, earliness and HM, with intervals (§V of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kvec.words.errors import DataError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+MEASURES = ("accuracy", "precision", "recall", "f1", "earliness", "hm")
+_CHUNK = 4_000_000  # resampled tangles held at one time
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """The scores of one class; `earliness` is None where no sequence has the class."""
+
+    precision: float
+    recall: float
+    f1: float
+    support: int  # sequences that have the class
+    n_predicted: int  # sequences that were given the class
+    earliness: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The headline numbers of an evaluation; each interval holds 95 % of the bootstrap draws over tangles."""
+
+    accuracy: float
+    precision: float
+    recall: float
+    f1: float
+    earliness: float  # lower is better
+    hm: float
+    n_keys: int
+    n_tangles: int
+    mean_n_observed: float
+    intervals: dict[str, tuple[float, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        plain: dict[str, Any] = {name: getattr(self, name) for name in MEASURES}
+        plain |= {"n_keys": self.n_keys, "n_tangles": self.n_tangles, "mean_n_observed": self.mean_n_observed}
+        return plain | {"intervals": {name: list(ends) for name, ends in self.intervals.items()}}
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Decisions in bins of equal width of their probability; empty bins are left out."""
+
+    confidence: Floats  # mean probability in the bin
+    accuracy: Floats
+    count: Ints
+    error: float  # expected calibration error: mean distance of the two, weighted by count
+
+
+def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
+    """Share of sequences that received their true class.
+
+    >>> accuracy([0, 1, 1, 2], [0, 1, 2, 2])
+    0.75
+    """
+    return float(np.mean(np.asarray(truth) == np.asarray(predicted)))
+
+
+def earliness(n_observed: ArrayLike, length: ArrayLike) -> float:
+    """Mean over sequences of the share of items that were seen; lower is better.
+
+    >>> earliness([1, 5], [10, 10])
+    0.3
+    """
+    return float(np.mean(np.asarray(n_observed) / np.asarray(length)))
+
+
+def harmonic_mean(accuracy: float, earliness: float) -> float:
+    """HM of accuracy and of the share of items saved; 1.0 is best.
+
+    >>> round(harmonic_mean(accuracy=0.9, earliness=0.1), 3)
+    0.9
+    """
+    saved = 1 - earliness
+    return 2 * saved * accuracy / (saved + accuracy) if saved + accuracy else 0.0
+
+
+def harmonic_means(accuracy: Floats, earliness: Floats) -> Floats:
+    """`harmonic_mean` of many pairs."""
+    saved = 1 - earliness
+    return _ratio(2 * saved * accuracy, saved + accuracy)
+
+
+def macro_scores(truth: ArrayLike, predicted: ArrayLike, n_classes: int) -> tuple[float, float, float]:
+    """Mean precision, recall and F1 over the classes that occur in truth or prediction, 0 where undefined."""
+    precision, recall, f1 = _macro(*_counts(_classes(truth, n_classes), _classes(predicted, n_classes), n_classes))
+    return float(precision), float(recall), float(f1)
+
+
+def confusion_matrix(truth: ArrayLike, predicted: ArrayLike, n_classes: int) -> Ints:
+    """How many sequences of each class (row) were given each class (column)."""
+    cells = _classes(truth, n_classes) * n_classes + _classes(predicted, n_classes)
+    return np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
+
+
+def per_class(
+    truth: ArrayLike, predicted: ArrayLike, n_observed: ArrayLike, length: ArrayLike, n_classes: int
+) -> tuple[ClassScore, ...]:
+    """The scores of every class, by index."""
+    true = _classes(truth, n_classes)
+    hits, support, given = _counts(true, _classes(predicted, n_classes), n_classes)
+    late = _ratio(np.bincount(true, np.asarray(n_observed) / np.asarray(length), n_classes), support)
+    scores = (_ratio(hits, given), _ratio(hits, support), _ratio(2 * hits, support + given))
+    return tuple(
+        ClassScore(float(p), float(r), float(f), int(s), int(g), float(e) if s else None)
+        for p, r, f, s, g, e in zip(*scores, support, given, late, strict=True)
+    )
+
+
+def reliability(confidence: ArrayLike, is_correct: ArrayLike, bins: int = 10) -> Reliability:
+    """How often decisions of each probability were right."""
+    sure, right = np.asarray(confidence, np.float64), np.asarray(is_correct, np.float64)
+    place = np.clip((sure * bins).astype(np.int64), 0, bins - 1)
+    count = np.bincount(place, minlength=bins)
+    held = count > 0
+    mean_sure = _ratio(np.bincount(place, sure, bins), count)[held]
+    mean_right = _ratio(np.bincount(place, right, bins), count)[held]
+    error = float(np.sum(np.abs(mean_sure - mean_right) * count[held]) / count.sum())
+    return Reliability(mean_sure, mean_right, count[held], error)
+
+
+def summarise(
+    truth: ArrayLike,
+    predicted: ArrayLike,
+    n_observed: ArrayLike,
+    length: ArrayLike,
+    tangle: ArrayLike,
+    n_classes: int,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Summary:
+    """All headline numbers of a set of decisions, one entry per sequence; no draws, no intervals."""
+    if not np.asarray(truth).size:
+        raise DataError("there is no sequence to measure; give data with at least one labelled sequence")
+    right, late = accuracy(truth, predicted), earliness(n_observed, length)
+    precision, recall, f1 = macro_scores(truth, predicted, n_classes)
+    point = dict(zip(MEASURES, (right, precision, recall, f1, late, harmonic_mean(right, late)), strict=True))
+    drawn = bootstrap(truth, predicted, n_observed, length, tangle, n_classes, draws, seed) if draws else {}
+    return Summary(
+        **point,
+        n_keys=int(np.asarray(truth).size),
+        n_tangles=int(np.unique(np.asarray(tangle)).size),
+        mean_n_observed=float(np.mean(np.asarray(n_observed))),
+        intervals={name: interval(values, point[name]) for name, values in drawn.items()},
+    )
+
+
+def bootstrap(
+    truth: ArrayLike,
+    predicted: ArrayLike,
+    n_observed: ArrayLike,
+    length: ArrayLike,
+    tangle: ArrayLike,
+    n_classes: int,
+    draws: int = 1000,
+    seed: int = 0,
+) -> dict[str, Floats]:
+    """Every measure on `draws` resamples of the tangles with replacement; the same seed draws the same tangles."""
+    true, given = _classes(truth, n_classes), _classes(predicted, n_classes)
+    names, group = np.unique(np.asarray(tangle), return_inverse=True)
+    n = names.size
+    right = np.flatnonzero(true == given)
+    tables = [  # what a tangle adds to the hits, the support and the predictions of each class
+        np.bincount(group[rows] * n_classes + cls, minlength=n * n_classes).reshape(n, n_classes)
+        for rows, cls in ((right, true[right]), (slice(None), true), (slice(None), given))
+    ]
+    late = np.bincount(group, np.asarray(n_observed) / np.asarray(length), n)
+    added = np.concatenate([*tables, late[:, None]], axis=1, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    totals = np.empty((draws, added.shape[1]))
+    rows = max(1, _CHUNK // n)
+    for start in range(0, draws, rows):
+        size = min(rows, draws - start)
+        drawn = rng.integers(0, n, (size, n)) + np.arange(size)[:, None] * n
+        times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)  # each tangle was drawn
+        totals[start : start + size] = times.astype(np.float64) @ added
+    hits, support, predictions = (totals[:, i * n_classes : (i + 1) * n_classes] for i in range(3))
+    n_keys = support.sum(axis=1)
+    share_right, share_seen = hits.sum(axis=1) / n_keys, totals[:, -1] / n_keys
+    scores = (share_right, *_macro(hits, support, predictions), share_seen, harmonic_means(share_right, share_seen))
+    return dict(zip(MEASURES, scores, strict=True))
+
+
+def interval(drawn: Floats, point: float) -> tuple[float, float]:
+    """The middle 95 % of bootstrap draws, widened where a skewed measure would leave out the point itself."""
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return min(float(low), point), max(float(high), point)
+
+
+def _classes(given: ArrayLike, n_classes: int) -> Ints:
+    index = np.asarray(given, np.int64)
+    if index.size and not 0 <= index.min() <= index.max() < n_classes:
+        raise ValueError(f"classes run from 0 to {n_classes - 1}; found {index.min()} to {index.max()}")
+    return index
+
+
+def _counts(truth: Ints, predicted: Ints, n_classes: int) -> tuple[Ints, Ints, Ints]:
+    """Hits, support and predictions of each class."""
+    hits = np.bincount(truth[truth == predicted], minlength=n_classes)
+    return hits, np.bincount(truth, minlength=n_classes), np.bincount(predicted, minlength=n_classes)
+
+
+def _macro(hits: Any, support: Any, given: Any) -> tuple[Any, Any, Any]:
+    """Precision, recall and F1 averaged over the last axis, the classes; those that do not occur are left out."""
+    n_occurring = np.maximum(np.sum(support + given > 0, axis=-1), 1)
+    scores = (_ratio(hits, given), _ratio(hits, support), _ratio(2 * hits, support + given))
+    precision, recall, f1 = (score.sum(axis=-1) / n_occurring for score in scores)
+    return precision, recall, f1
+
+
+def _ratio(part: Any, whole: Any) -> Floats:
+    """Part over whole, 0 where undefined."""
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    zeros: Floats = np.zeros(np.broadcast_shapes(part.shape, whole.shape))
+    np.divide(part, whole, out=zeros, where=whole != 0)
+    return zeros

@@ -1,0 +1,218 @@
+"""Pictures of an evaluation and of a training run. Each returns a figure; `canvas` turns it into SVG or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kvec.report.canvas import (
+    BLUE,
+    GREEN,
+    GRID,
+    INK,
+    LETTERS,
+    MUTED,
+    PAPER,
+    SERIES,
+    VERMILLION,
+    as_percent,
+    count_by_integers,
+    label_ends,
+    shade,
+    sheet,
+    styled,
+)  # fmt: skip
+from kvec.report.curves import Curve
+from kvec.report.metrics import Floats, Ints, Reliability, harmonic_mean
+from kvec.report.text import columns, percent, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_CLASSES = 60
+LOSS_TERMS = ("classification", "policy", "lateness", "every", "baseline")
+_MEASURES = (("hm", "HM", BLUE), ("accuracy", "accuracy", GREEN), ("earliness", "earliness ↓", VERMILLION))
+
+
+def draw_curves(
+    thresholds: Curve, fixed: Curve, chosen: tuple[float, float, float], best_fixed: tuple[int, float, float]
+) -> Figure:
+    """Accuracy against earliness: the halting policy and the fixed-n rule, each with its point.
+
+    `chosen` is (θ, earliness, accuracy), `best_fixed` is (n, earliness, accuracy).
+    """
+    with styled():
+        figure = sheet(7.2, 4.4)
+        axes: Axes = figure.subplots()
+        lowest = min(thresholds.accuracy.min(), fixed.accuracy.min(), chosen[2], best_fixed[2])
+        bottom = max(0.0, np.floor(10 * lowest - 0.5) / 10)
+        axes.set(xlim=(0, 1), ylim=(bottom, 1.0), ylabel="accuracy")
+        axes.set_xlabel("earliness: share of the items seen before deciding (lower is better)")
+        as_percent(axes.xaxis)
+        as_percent(axes.yaxis)
+        _hm_lines(axes)
+        axes.plot(fixed.earliness, fixed.accuracy, color=VERMILLION, dashes=(4, 2), clip_on=False)
+        axes.plot(thresholds.earliness, thresholds.accuracy, color=BLUE, lw=2.2, clip_on=False)
+        at_right = _lower_right_is_free(axes, (thresholds, fixed))
+        x, heights = (0.46, (0.30, 0.12)) if at_right else (0.22, (0.90, 0.72))
+        named = (
+            (chosen, BLUE, "o", f"halting policy, θ = {chosen[0]:.3g}"),
+            (best_fixed, VERMILLION, "D", f"best fixed rule, n = {best_fixed[0]}"),
+        )
+        for ((_, late, right), colour, marker, name), height in zip(named, heights, strict=True):
+            words = f"{name}\n{percent(right)} right after {percent(late)}, HM {harmonic_mean(right, late):.3f}"
+            axes.annotate(
+                words, (late, right), (x, height), textcoords="axes fraction", color=LETTERS[colour], va="center",
+                arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkB": 5, "relpos": (0, 0.5)},
+                bbox={"boxstyle": "round,pad=0.25", "fc": PAPER, "ec": "none", "alpha": 0.85},
+            )  # fmt: skip
+            size = 11 if marker == "o" else 7
+            axes.plot(late, right, marker, color=colour, ms=size, mec=PAPER, mew=1.5, zorder=5, clip_on=False)
+        return figure
+
+
+def draw_earliness(ratios: Floats, is_correct: Any) -> Figure:
+    """How many sequences were decided after which share of their items, right and wrong ones."""
+    with styled():
+        figure = sheet(7.2, 2.8)
+        axes: Axes = figure.subplots()
+        right = np.asarray(is_correct, bool)
+        edges = np.linspace(0, 1, 21)
+        counts = [np.histogram(ratios[chosen], edges)[0] for chosen in (right, ~right)]
+        axes.bar(edges[:-1], counts[0], 0.05, align="edge", color=BLUE, ec=PAPER, lw=0.8)
+        axes.bar(edges[:-1], counts[1], 0.05, counts[0], align="edge", color=VERMILLION, ec=PAPER, lw=0.8)
+        mean = float(np.mean(ratios))
+        axes.axvline(mean, color=INK, lw=1, dashes=(3, 2))
+        side = (5, "left") if mean < 0.7 else (-5, "right")
+        axes.annotate(
+            f"mean {percent(mean)}", (mean, 0.9), (side[0], 0), xycoords=("data", "axes fraction"),
+            textcoords="offset points", ha=side[1],
+        )  # fmt: skip
+        axes.set(xlim=(0, 1), ylabel="sequences", xlabel="earliness: share of the items seen (lower is better)")
+        axes.grid(axis="x", visible=False)
+        count_by_integers(axes.yaxis)
+        as_percent(axes.xaxis)
+        for x, word, colour in ((0.0, "■ right", BLUE), (0.09, "■ wrong", VERMILLION)):
+            axes.text(x, 1.04, word, color=LETTERS[colour], transform=axes.transAxes)
+        return figure
+
+
+def draw_history(rows: Sequence[Mapping[str, Any]], losses: Sequence[str] | None = None) -> Figure:
+    """Loss terms (those named, or columns that look like one) and validation measures by epoch."""
+    epochs = [_number(row.get("epoch", i + 1)) for i, row in enumerate(rows)]
+    names = list(rows[0]) if rows else []
+    if losses is None:
+        losses = [name for name in names if "loss" in name.lower() or name in LOSS_TERMS]
+        losses = [name for name in losses if any(_number(row.get(name)) for row in rows)]  # an unused term stays zero
+    measured = [
+        (name, word, colour)
+        for measure, word, colour in _MEASURES
+        for name in [next((n for n in (f"validation_{measure}", f"val_{measure}", measure) if n in names), None)]
+        if name
+    ]
+    with styled():
+        figure = sheet(9.4, 3.0)
+        left, right = figure.subplots(1, 2)
+        lines = [(name, plain(name.replace("_", " "), 22), SERIES[i % len(SERIES)]) for i, name in enumerate(losses)]
+        for axes, title, chosen in ((left, "loss", lines), (right, "on validation", measured)):
+            ends: list[tuple[float, str, str]] = []
+            for name, word, colour in chosen:
+                values = np.array([_number(row.get(name)) for row in rows])
+                axes.plot(epochs, values, color=colour, marker="o" if len(rows) < 25 else "", ms=3.5)
+                known = values[np.isfinite(values)]
+                if known.size:
+                    ends.append((float(known[-1]), word, colour))
+            axes.set(title=title, xlabel="epoch")
+            count_by_integers(axes.xaxis)
+            if axes is right:
+                axes.set_ylim(0, 1)
+                as_percent(axes.yaxis)
+            if ends:
+                label_ends(axes, ends, epochs[-1])
+        if measured and measured[0][0].endswith("hm"):
+            hm = np.array([_number(row.get(measured[0][0])) for row in rows])
+            if np.isfinite(hm).any():
+                best = int(np.nanargmax(hm))
+                right.plot(epochs[best], hm[best], "o", ms=9, mfc="none", mec=INK, mew=1.2)
+                right.set_title(f"on validation; best HM {hm[best]:.3f} at epoch {epochs[best]:g}")
+        return figure
+
+
+def draw_confusion(matrix: Ints, classes: Sequence[str]) -> Figure:
+    """The confusion matrix as shares of each true class, for the classes that occur (the 60 most frequent)."""
+    support, given = matrix.sum(axis=1), matrix.sum(axis=0)
+    occurring = np.flatnonzero(support + given)
+    shown = np.sort(occurring[np.argsort(-support[occurring], kind="stable")[:MOST_CLASSES]])
+    matrix = matrix[np.ix_(shown, shown)]
+    n = shown.size
+    shares = matrix / np.maximum(support[shown, None], 1)
+    with styled():
+        cell = float(np.clip(5.4 / max(n, 1), 0.17, 0.8))
+        figure = sheet(max(4.2, 2.2 + n * cell), 1.5 + n * cell)
+        axes: Axes = figure.subplots()
+        shade(axes, shares, BLUE, (-0.5, n - 0.5, n - 0.5, -0.5))
+        letters = float(np.clip(cell * 72 * 0.42, 6.0, 9.0))
+        names = [plain(classes[i], 20) for i in shown]
+        is_wide = max(map(columns, names)) * letters * 0.6 > cell * 72
+        axes.set_xticks(range(n), names, rotation=90 if is_wide else 0, fontsize=letters)
+        axes.set_yticks(
+            range(n),
+            [f"{name}  {count:,}" for name, count in zip(names, support[shown], strict=True)],
+            fontsize=letters,
+        )
+        axes.set(xlabel="given class", ylabel="true class (sequences)")
+        axes.set_xticks(np.arange(n + 1) - 0.5, minor=True)
+        axes.set_yticks(np.arange(n + 1) - 0.5, minor=True)
+        axes.grid(which="minor", lw=0.4)
+        if n <= 20:
+            for i, j in zip(*np.nonzero(matrix), strict=True):
+                words = f"{100 * shares[i, j]:.0f}" if shares[i, j] >= 0.005 else "·"
+                colour = "#ffffff" if shares[i, j] > 0.55 else INK
+                axes.text(j, i, words, ha="center", va="center", fontsize=letters, color=colour)
+        axes.set_title("% of each true class" + (f"; {n} of {occurring.size} classes" * (n < occurring.size)))
+        return figure
+
+
+def draw_reliability(table: Reliability) -> Figure:
+    """How often decisions were right, against how sure they were; a dot's area is its number of sequences."""
+    with styled():
+        figure = sheet(4.3, 4.0)
+        axes: Axes = figure.subplots()
+        axes.plot((0, 1), (0, 1), color=MUTED, lw=1, dashes=(3, 2))
+        axes.text(0.06, 0.12, "as sure as right", color=MUTED, rotation=45, transform_rotates_text=True, fontsize=8)
+        axes.plot(table.confidence, table.accuracy, color=BLUE, lw=1)
+        area = 18 + 260 * table.count / max(1, table.count.max())
+        axes.scatter(table.confidence, table.accuracy, area, color=BLUE, ec=PAPER, lw=1.2, zorder=4)
+        axes.set(xlim=(0, 1.03), ylim=(0, 1.03), xlabel="probability at the decision", ylabel="share that was right")
+        axes.set_title(f"mean gap {percent(table.error)}")
+        axes.set_aspect("equal")
+        as_percent(axes.xaxis)
+        as_percent(axes.yaxis)
+        return figure
+
+
+def _hm_lines(axes: Axes) -> None:
+    """Lines of equal HM in the background."""
+    saved = np.linspace(1, 0.02, 300)
+    for hm in (0.5, 0.6, 0.7, 0.8, 0.9):
+        reach = saved[saved > 0.52 * hm]
+        axes.plot(1 - reach, hm * reach / (2 * reach - hm), color=GRID, lw=1, zorder=0.5)
+        axes.text(1 - hm / (2 - hm), 1.012, f"HM {hm:.1f}", color=MUTED, fontsize=7, ha="center")
+
+
+def _lower_right_is_free(axes: Axes, drawn: Sequence[Curve]) -> bool:
+    """Whether labels fit better under the curves than above them."""
+    bottom, top = axes.get_ylim()
+    x = np.concatenate([curve.earliness for curve in drawn])
+    y = (np.concatenate([curve.accuracy for curve in drawn]) - bottom) / (top - bottom)
+    return int(np.sum((x > 0.4) & (y < 0.45))) <= int(np.sum((x < 0.6) & (y > 0.6)))
+
+
+def _number(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return float("nan")
