@@ -92,8 +92,8 @@ def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) 
     matchable = {
         field.name: factor(frame[f"value.{field.name}"])
         if field.kind == "categorical"
-        else codes[:, i].astype(np.int64)
-        for i, field in enumerate(vocabulary.coded)
+        else codes[:, vocabulary.first_code(field.name)].astype(np.int64)
+        for field in vocabulary.coded
     }
     session = find_sessions(sequences, [matchable[name] for name in schema.session], time, schema.session_gap)
     labels = vocabulary.label_codes(frame[sequences.first])
