@@ -19,7 +19,7 @@ from kvec.read.unfolding import LAST, TIME, unfold
 from kvec.words.errors import DataError, SettingError
 from kvec.words.schema import Field, Schema
 
-__all__ = ["Note", "Table", "find_schema", "iterate", "read_table", "require_labels"]
+__all__ = ["Note", "Table", "find_schema", "iterate", "read_table", "require_labels", "schema_beside"]
 
 ROLES = ("tangle", "group", "time", "order", "end")
 ARRIVAL = ("tangle", "key", "group", "time", "order", "end")
@@ -67,6 +67,12 @@ def read_table(
 
 def find_schema(source: Any) -> Schema | None:
     """The schema in a TOML beside the data: `flows.toml` for `flows.csv.gz`, or `kvec.toml` in the folder."""
+    file = schema_beside(source)
+    return Schema.from_toml(file) if file else None
+
+
+def schema_beside(source: Any) -> Path | None:
+    """The file that `find_schema` reads."""
     if not isinstance(source, str | Path):
         return None
     path = Path(source)
@@ -77,7 +83,7 @@ def find_schema(source: Any) -> Schema | None:
             path.with_name(path.name[: len(path.name) - len(ending(path))] + ".toml"),
             path.parent / "kvec.toml",
         ]
-    return next((Schema.from_toml(c) for c in candidates if c.is_file()), None)
+    return next((c for c in candidates if c.is_file()), None)
 
 
 def _labels_source(source: Any, schema: Schema, labels_optional: bool) -> Path | None:
