@@ -129,7 +129,7 @@ class KVEC:
             kept = Split.of(table.frame, split or (8, 1, 1), seed)
             frames = kept.part(table.frame, "train"), kept.part(table.frame, "validation")
         else:
-            other = read_table(validation, schema, labels=labels)
+            other = validation if isinstance(validation, Table) else read_table(validation, schema, labels=labels)
             require_labels(other)
             frames = table.frame, other.frame
         frames = _tangled(frames[0], schema, seed), _tangled(frames[1], schema, seed)
@@ -199,9 +199,12 @@ class KVEC:
 
     def explain(self, data: Any, key: Any, tangle: Any = None, sequence: int = 0) -> Explanation:
         """What the model saw of one sequence until it halted, and where it looked."""
-        tangles = self.tangles(data)
+        tangles, model = self.tangles(data), self.model_
         index = _find_sequence(tangles, key, tangle, sequence)
-        model = self.model_
+        at = int(tangles.tangle_of[index])
+        index -= int(tangles.sequence_starts[at])
+        its_own = tangles.frame[int(tangles.starts[at]) : int(tangles.starts[at + 1])]  # other tangles tell nothing
+        tangles = encode_tangles(its_own, model.schema, model.vocabulary)
         block = model.config.training.block
         steps = explain_sequence(model.network, tangles, make_rule(model.config.visibility), index, block)
         table = decision_table(tangles, model.vocabulary, self.scores(tangles), model.threshold)
