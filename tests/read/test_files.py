@@ -68,7 +68,7 @@ def test_every_table_in_memory_reads_the_same(convert):
 
 def test_pandas_without_pyarrow_and_with_mixed_cells(monkeypatch):
     mixed = pd.DataFrame({"key": [1, "x", None], "size": [1.5, float("nan"), 2.0]})
-    found = read_table(mixed, empty_key="-").frame
+    found = read_table(mixed, Schema(empty_key="-")).frame
     assert found["key"].to_list() == ["1", "x", "-"]
     assert found["value.size"].to_list() == [1.5, None, 2.0]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -182,7 +182,7 @@ def test_missing_and_strange_sources_are_refused(tmp_path):
 
 def test_cells_of_a_csv_keep_what_they_say(tmp_path):
     path = write(tmp_path, "k.csv", '\ufeffkey,size\r\nNA,1\r\nnull,2\r\n007,3\r\n\r\n"",4\r\n')
-    table = read_table(path, empty_key="(none)")
+    table = read_table(path, Schema(empty_key="(none)"))
     assert table.frame["key"].to_list() == ["NA", "null", "007", "(none)"]
     assert table.frame["row"].to_list() == [1, 2, 3, 5]  # a blank line is no row, yet it is counted
 

@@ -27,13 +27,12 @@ SHOWN = 20  # columns listed in a message at the most
 
 
 def read_table(
-    source: Any, schema: Schema | None = None, *, labels: Any = None, labels_optional: bool = False, empty_key: str = ""
+    source: Any, schema: Schema | None = None, *, labels: Any = None, labels_optional: bool = False
 ) -> Table:
     """Read a file, a folder or a frame as a table of items.
 
     Without a schema, one is looked for beside the data, else guessed from the names of the columns. `labels` is a
-    second table that is joined per key. `labels_optional` reads data without labels by a schema that names some;
-    `empty_key` names the key of rows whose key cell is empty, which is otherwise an error.
+    second table that is joined per key. `labels_optional` reads data without labels by a schema that names some.
 
     >>> table = read_table({"key": ["a", "b", "a"], "size": [40, 52, 40], "label": ["web", "mail", "web"]})
     >>> table.frame.columns, table.guessed["size"]
@@ -49,9 +48,9 @@ def read_table(
     notes: list[Note] = []
     if schema.unfold:
         rows, notes = unfold(rows, schema)
-    frame = _arrivals(rows, schema, empty_key)
+    frame = _arrivals(rows, schema)
     notes += _out_of_order(rows, frame, schema)
-    frame, rows, more = _labelled(frame, rows, schema, opened_labels, here, empty_key)
+    frame, rows, more = _labelled(frame, rows, schema, opened_labels, here)
     notes += more
     fields = []
     for given in schema.values:
@@ -174,12 +173,12 @@ def _listed(columns: Sequence[str]) -> str:
     return ", ".join(columns[:SHOWN]) + (f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else "")
 
 
-def _arrivals(rows: Rows, schema: Schema, empty_key: str) -> pl.DataFrame:
+def _arrivals(rows: Rows, schema: Schema) -> pl.DataFrame:
     """The columns that say which sequence an item belongs to and when it arrived."""
     no_tangle = pl.Series([0], dtype=pl.Int64).new_from_index(0, rows.frame.height)
     columns = {
         "tangle": identity(rows, _columns_of(schema.tangle, rows.frame.columns)) if schema.tangle else no_tangle,
-        "key": identity(rows, schema.key, empty_key),
+        "key": identity(rows, schema.key, schema.empty_key),
     }
     if schema.group:
         columns["group"] = identity(rows, _columns_of(schema.group, rows.frame.columns))
@@ -211,7 +210,7 @@ def _out_of_order(rows: Rows, frame: pl.DataFrame, schema: Schema) -> list[Note]
 
 
 def _labelled(
-    frame: pl.DataFrame, rows: Rows, schema: Schema, labels: Opened | None, here: tuple[str, ...], empty_key: str
+    frame: pl.DataFrame, rows: Rows, schema: Schema, labels: Opened | None, here: tuple[str, ...]
 ) -> tuple[pl.DataFrame, Rows, list[Note]]:
     """Labels from wherever they are, and the items that remain when the outcome is cut away."""
     if schema.outcome:
@@ -221,7 +220,7 @@ def _labelled(
         tangle = _columns_of(schema.tangle, labels.columns)
         tangle = tangle if set(tangle) <= set(labels.columns) else ()
         known = labels.read([*schema.key, *tangle, *here])
-        frame, notes = labels_in_table(rows, frame, known, schema.key, tangle, here, empty_key)
+        frame, notes = labels_in_table(rows, frame, known, schema.key, tangle, here, schema.empty_key)
     else:
         frame, notes = labels_in_rows(rows, frame, here)
     for name in (n for n in schema.labels if n not in here):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -176,6 +177,8 @@ class Config:
             plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SettingError(f"{path}: no such settings file") from None
+        except OSError as error:
+            raise SettingError(f"{path}: cannot be read: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingError(f"{path}: not a TOML file: {error}") from None
         return cls.from_dict(plain, where=str(path), base=base)
@@ -215,7 +218,7 @@ def _typed(group: Any, name: str, given: Any, where: str) -> Any:
             return given
     elif not isinstance(given, bool):
         try:
-            if wanted is float or float(given) == int(float(given)):
+            if math.isfinite(float(given)) and (wanted is float or float(given) == int(float(given))):
                 return wanted(float(given))
         except (TypeError, ValueError, OverflowError):
             pass

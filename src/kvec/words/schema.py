@@ -96,6 +96,7 @@ class Schema:
     session_gap: float | None = None  # seconds (or units of the time column) that close a session
     match: tuple[str, ...] = ()  # value fields compared by value correlation; all when empty
     expiry: float | None = None  # idle time after which a sequence is over
+    empty_key: str = ""  # the name of keys whose cell is empty; without one they are an error
     labels_file: str = ""  # a second table with the labels, joined per key
     unfold: tuple[str, ...] = ()  # list columns: one row is then a whole sequence
     unfold_gap: str = ""  # the list column of gaps that, summed and added to `time`, gives each item's time
@@ -116,6 +117,11 @@ class Schema:
                     raise SettingError(
                         f"schema.{part} names {name!r}, which is no value field; fields: {', '.join(names)}"
                     )
+        if shapeless := {f.name for f in self.values if f.kind == "projected"} & set(self.session):
+            raise SettingError(f"schema.session names {min(shapeless)!r}, which is projected; give it kind = 'binned'")
+        for part, length in (("session_gap", self.session_gap), ("expiry", self.expiry)):
+            if length is not None and not length >= 0:
+                raise SettingError(f"schema.{part} is {length}; it must be at least 0")
         if self.unfold_gap and not self.unfold:
             raise SettingError("schema.unfold_gap needs schema.unfold, the list columns")
 
@@ -166,14 +172,16 @@ class Schema:
                 entries[name] = _names(entries[name], f"{where}.{name}")
         if "values" in entries:
             entries["values"] = _fields(entries["values"], where)
-        if isinstance(entries.get("outcome"), Mapping):
-            plain_outcome = dict(entries["outcome"])
+        if not isinstance(entries.get("outcome"), Outcome | None):
+            plain_outcome = _group(entries["outcome"], f"{where}.outcome")
             for name in ("label_from", "cut_before"):
                 if name in plain_outcome:
                     plain_outcome[name] = _names(plain_outcome[name], f"{where}.outcome.{name}")
             entries["outcome"] = _build(Outcome, plain_outcome, f"{where}.outcome")
-        if isinstance(entries.get("tangling"), Mapping):
-            entries["tangling"] = _build(Tangling, entries["tangling"], f"{where}.tangling")
+        if not isinstance(entries.get("tangling"), Tangling | None):
+            entries["tangling"] = _build(
+                Tangling, _group(entries["tangling"], f"{where}.tangling"), f"{where}.tangling"
+            )
         return _build(cls, entries, where)
 
     @classmethod
@@ -183,6 +191,8 @@ class Schema:
             plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SettingError(f"{path}: no such schema file") from None
+        except OSError as error:
+            raise SettingError(f"{path}: cannot be read: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingError(f"{path}: not a TOML file: {error}") from None
         return cls.from_dict(plain, where=str(path))
@@ -201,18 +211,40 @@ def _names(given: Any, where: str) -> tuple[str, ...]:
     raise SettingError(f"{where} must be a name or a list of names, not {given!r}")
 
 
+def _group(given: Any, where: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise SettingError(f"{where} is a group of entries, not {given!r}; write [{where.rpartition('.')[2]}] above them")
+    return dict(given)
+
+
 def _fields(given: Any, where: str) -> tuple[Field, ...]:
     if isinstance(given, Mapping):
-        return tuple(_build(Field, {"name": name, **entry}, f"{where}.values.{name}") for name, entry in given.items())
+        return tuple(_field(name, entry, f"{where}.values.{name}") for name, entry in given.items())
     if isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(f, Field) for f in given):
         return tuple(given)
     return tuple(Field(name) for name in _names(given, f"{where}.values"))
+
+
+def _field(name: str, entry: Any, where: str) -> Field:
+    if not isinstance(entry, Mapping):
+        raise SettingError(f"{where} is {entry!r}; write its entries in braces, such as {{ kind = 'categorical' }}")
+    return _build(Field, {"name": name, **entry}, where)
+
+
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float | None": (int, float, type(None))}
+_SPOKEN = {"str": "text", "int": "a whole number", "float | None": "a number"}
 
 
 def _build(cls: type[T], entries: Mapping[str, Any], where: str) -> T:
     known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
     if unknown := entries.keys() - known:
         raise SettingError(f"unknown entry {min(unknown)!r} in {where}; known: {', '.join(sorted(known))}")
+    for f in fields(cls):  # type: ignore[arg-type]
+        kind = str(f.type)
+        if f.name in entries and kind in _PLAIN:
+            given = entries[f.name]
+            if not isinstance(given, _PLAIN[kind]) or isinstance(given, bool):
+                raise SettingError(f"{where}.{f.name} is {given!r}; it must be {_SPOKEN[kind]}")
     try:
         return cls(**entries)
     except TypeError as error:
