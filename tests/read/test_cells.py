@@ -50,7 +50,7 @@ def test_times_that_are_none_are_refused_with_their_row(cells, shown):
 
 def test_keys_of_all_types():
     def keys(cells, **given):
-        return read_table({"key": cells, "size": [1] * len(cells)}, **given).frame["key"].to_list()
+        return read_table({"key": cells, "size": [1] * len(cells)}, Schema(**given)).frame["key"].to_list()
 
     assert keys([3, 4]) == [3, 4]
     assert keys([3.0, 4.0]) == [3, 4]
