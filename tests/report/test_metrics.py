@@ -113,3 +113,10 @@ def test_nothing_to_measure_and_unknown_classes_are_refused() -> None:
         metrics.summarise([], [], [], [], [], 2)
     with pytest.raises(ValueError, match="from 0 to 1; found 0 to 2"):
         metrics.macro_scores([0, 2], [0, 1], 2)
+
+
+def test_an_interval_is_widened_to_hold_its_point() -> None:
+    drawn = np.linspace(0.2, 0.4, 1001)
+    assert metrics.interval(drawn, 0.3) == pytest.approx((0.205, 0.395))
+    assert metrics.interval(drawn, 0.5) == pytest.approx((0.205, 0.5))
+    assert metrics.interval(drawn, 0.1) == pytest.approx((0.1, 0.395))
