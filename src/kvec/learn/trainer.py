@@ -191,7 +191,8 @@ def train_batch(
     device = network.policy.weight.device
     layout = Layout.of(torch.from_numpy(np.diff(batch.offsets)).to(device))
     labels = torch.from_numpy(batch.tangles.labels[batch.sequences].astype(np.int64)).to(device)
-    draw = batch.draw(rng, network.settings.slots, network.settings.time_modulus)
+    sizes = network.settings
+    draw = batch.draw(rng, sizes.slots, sizes.time_modulus, sizes.hide)
     seed = int(rng.integers(2**62))
     sampling = torch.Generator().manual_seed(int(rng.integers(2**62)))
     is_head = settings.objective == "paper" and settings.policy_gradient == "head"

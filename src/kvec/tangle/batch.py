@@ -16,6 +16,7 @@ from torch import Tensor
 
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.visibility import Rule, fill_bias
+from kvec.tangle.vocabulary import MISSING, UNKNOWN
 
 Ints = npt.NDArray[np.int64]
 HIDDEN = float("-inf")
@@ -59,6 +60,7 @@ class Draw:
 
     slots: Ints  # (B, slots) a permutation of the membership slots
     offset: Ints  # (B,) added to the order of arrival
+    hidden: npt.NDArray[np.bool_] | None  # (B, longest, F) values shown as unknown
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,13 @@ class Batch:
         offsets = np.concatenate([[0], np.cumsum(tangles.sequences.length[sequences], dtype=np.int64)])
         return cls(tangles, members, sequences, items, offsets)
 
-    def draw(self, rng: np.random.Generator, slots: int, modulus: int) -> Draw:
-        """Choose slots and offsets at random."""
+    def draw(self, rng: np.random.Generator, slots: int, modulus: int, hide: float = 0.0) -> Draw:
+        """Choose slots, offsets and hidden values at random."""
         order = rng.random((len(self.members), slots)).argsort(axis=1)
-        return Draw(order, rng.integers(0, modulus, len(self.members)))
+        offset = rng.integers(0, modulus, len(self.members))
+        shape = len(self.members), int(self.tangles.sizes[self.members].max()), self.tangles.codes.shape[1]
+        hidden = rng.random(shape, dtype=np.float32) < hide if hide else None
+        return Draw(order, offset, hidden)
 
     def blocks(self, rule: Rule, size: int, slots: int, draw: Draw | None = None) -> Iterator[Block]:
         """The tangles in blocks of at most `size` items, each with as much context as the rule's window reaches."""
@@ -101,11 +106,14 @@ class Batch:
         sequence = t.sequences.sequence[items]
         opened = sequence - t.sequence_starts[self.members][:, None]
         slot, order = opened % slots, np.broadcast_to(arrival, items.shape)
+        codes = t.codes[items]
         if draw is not None:
+            if draw.hidden is not None:
+                codes[draw.hidden[:, first:last] & (codes != MISSING)] = UNKNOWN
             slot = np.take_along_axis(draw.slots, slot, axis=1)
             order = order + draw.offset[:, None]
         return Block(
-            codes=torch.from_numpy(t.codes[items]),
+            codes=torch.from_numpy(codes),
             numbers=torch.from_numpy(t.numbers[items]),
             slot=torch.from_numpy(slot.astype(np.int64)),
             position=torch.from_numpy(t.sequences.position[items].astype(np.int64)),
@@ -169,7 +177,7 @@ def plan_batches(
     [[1, 3], [2, 0]]
     """
     order = np.arange(len(sizes)) if rng is None else rng.permutation(len(sizes))
-    pool = len(order) if rng is None else max(batch * 32, 1)
+    pool = max(len(order), 1) if rng is None else batch * 32
     batches: list[Ints] = []
     for start in range(0, len(order), pool):
         part = order[start : start + pool]

@@ -34,6 +34,7 @@ class Encoder:
     feed_forward: int = 256
     fusion: int = 128  # size of the gated state of each sequence
     dropout: float = 0.1
+    hide: float = 0.0  # share of values that training shows as 'unknown', so that no single value is relied upon
     slots: int = 64  # S: membership is the number of sequences opened earlier, modulo this
     positions: int = 256  # P: later positions in a sequence share one embedding
     time: str = "auto"  # "order", "gaps" (needs times), "both", or "auto": both where there are times
@@ -97,7 +98,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _AT_LEAST: dict[str, float] = {
     "visibility.window": 1, "visibility.own": 0, "visibility.others": 0,
     "encoder.width": 1, "encoder.blocks": 1, "encoder.heads": 1, "encoder.feed_forward": 1, "encoder.fusion": 1,
-    "encoder.dropout": 0, "encoder.slots": 1, "encoder.positions": 1, "encoder.time_modulus": 1,
+    "encoder.dropout": 0, "encoder.hide": 0, "encoder.slots": 1, "encoder.positions": 1, "encoder.time_modulus": 1,
     "deciding.threshold": 0,
     "training.delay_cost": 0, "training.delay_unit": 1e-12, "training.floor": 0,
     "training.settle": 0, "training.exploration": 0,
@@ -106,7 +107,7 @@ _AT_LEAST: dict[str, float] = {
     "training.weight_decay": 0, "training.warmup": 0, "training.clip": 0, "training.seed": 0,
 }  # fmt: skip
 _AT_MOST: dict[str, float] = {
-    "encoder.dropout": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,
+    "encoder.dropout": 0.99, "encoder.hide": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,
     "training.exploration": 1,
 }  # fmt: skip
 

@@ -213,7 +213,9 @@ def _names(given: Any, where: str) -> tuple[str, ...]:
 
 def _group(given: Any, where: str) -> dict[str, Any]:
     if not isinstance(given, Mapping):
-        raise SettingError(f"{where} is a group of entries, not {given!r}; write [{where.rpartition('.')[2]}] above them")
+        raise SettingError(
+            f"{where} is a group of entries, not {given!r}; write [{where.rpartition('.')[2]}] above them"
+        )
     return dict(given)
 
 
