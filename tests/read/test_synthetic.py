@@ -20,8 +20,7 @@ from kvec.read.synthetic import (
 from kvec.words.errors import DataError, SettingError
 
 Items = list[dict[str, Any]]
-TELLERS = {400: "a", 401: "b"}
-MARKERS = {410: "a", 411: "b"}
+MARKERS = {400: "a", 401: "b"}
 
 
 def tangles_of(frame: pl.DataFrame) -> list[Items]:
@@ -54,15 +53,15 @@ def visible(items: Items, i: int, use_key: bool, use_value: bool) -> set[int]:
 
 
 def found(items: Items, key: int, use_key: bool = True, use_value: bool = True) -> str | None:
-    """The class of a key by its own marker, else by the tellers within two looks of its items."""
+    """The class of a key by its own marker, else by the markers within two looks of its items."""
     own = [i for i, item in enumerate(items) if item["key"] == key]
     for i in own:
         if items[i]["size"] in MARKERS:
             return MARKERS[items[i]["size"]]
     looks = {i for mine in own for i in visible(items, mine, use_key, use_value)}
-    looks = {i for look in looks for i in visible(items, look, use_key, use_value)} if looks else looks
-    told = {TELLERS[items[i]["size"]] for i in looks if items[i]["size"] in TELLERS}
-    assert len(told) <= 1, "two tellers disagree"
+    looks = {i for look in looks for i in visible(items, look, use_key, use_value)}
+    told = {MARKERS[items[i]["size"]] for i in looks if items[i]["size"] in MARKERS}
+    assert len(told) <= 1, "two markers disagree"
     return told.pop() if told else None
 
 
@@ -99,7 +98,7 @@ def test_one_look_is_not_enough_for_two_hops() -> None:
     for items in tangles_of(planted_tangles(30, 4, "two_hop", seed=6)):
         for i, item in enumerate(items):
             if item["case"] == "two_hop":
-                assert not any(items[j]["size"] in TELLERS for j in visible(items, i, True, True))
+                assert not any(items[j]["size"] in MARKERS for j in visible(items, i, True, True))
 
 
 def test_other_sequences_mislead_where_the_own_one_tells() -> None:
@@ -182,6 +181,22 @@ def test_planted_tangles_have_the_asked_shape(case: str) -> None:
     assert keys["len"].is_between(15, 20).all() and (keys["at"] <= keys["len"]).all()
     assert frame.select(pl.col("order").diff().over("tangle").drop_nulls()).to_series().unique().to_list() == [1]
     assert 0.4 < (frame.unique("key")["label"] == "a").mean() < 0.6  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("case", ["value", "two_hop"])
+def test_pairs_of_a_tangle_are_of_independent_classes(case: str) -> None:
+    frame = planted_tangles(1000, 4, case, seed=3)
+    needy = frame.filter(pl.col("case") == case).unique(("tangle", "key")).sort("key")
+    agree = needy.group_by("tangle").agg(same=pl.col("label").n_unique() == 1)["same"].mean()
+    assert 0.45 < agree < 0.55  # type: ignore[operator]
+
+
+def test_a_needy_class_is_known_at_its_link_and_not_before() -> None:
+    for items in tangles_of(planted_tangles(30, 4, "value", seed=2)):
+        for key in {item["key"] for item in items if item["case"] == "value"}:
+            own = [i for i, item in enumerate(items) if item["key"] == key]
+            knows = [any(items[j]["size"] in MARKERS for j in visible(items, i, True, True)) for i in own]
+            assert knows.index(True) + 1 == items[own[0]]["halt_at"]
 
 
 def test_early_and_late_markers_stand_where_halt_at_says() -> None:

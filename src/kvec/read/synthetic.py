@@ -26,9 +26,9 @@ SINGLE_CASES = ("early", "late", "own")  # the class shows in the sequence itsel
 PAIR_CASES = ("value", "two_hop")  # the class shows in a helper's sequence only
 CASES = (*SINGLE_CASES, *PAIR_CASES, "mixed")
 
-# Sizes of the planted tangles. Fillers of the three roles are disjoint, so that only links lead to a teller.
+# Sizes of the planted tangles. Fillers of the three roles are disjoint, so that a link leads to its helper alone.
 _OPEN, _NEEDY, _HELPER, _N_FILLERS = 100, 200, 300, 12
-_LINK, _TELLER, _MARKER = 500, 400, 410  # the first link; tellers and markers are numbered by class
+_LINK, _MARKER = 500, 400  # the first link, and the marker of the first class
 
 
 def synthetic_traffic(
@@ -74,14 +74,14 @@ def planted_tangles(
 
     - `early`, `late`: a marker among the first or last items of the sequence.
     - `own`: a marker anywhere; sessions of other keys with equal values hold markers of their own, which mislead.
-    - `value`: the sequence says nothing; a helper's session holds an item equal to one of ours, and a teller of our
-      class.
-    - `two_hop`: the teller is in the helper's first session, the equal item in a later one: our item must look at the
+    - `value`: the sequence says nothing; its class is that of a helper, one of whose sessions holds an item equal to
+      one of ours and the marker.
+    - `two_hop`: the marker is in the helper's first session, the equal item in a later one: our item must look at the
       helper's item (value correlation), which must have looked back at its own first session (key correlation).
     - `mixed`: all of them.
 
-    Helpers show a class of their own by a marker. The column `case` names what each key needs; `halt_at` counts the
-    items of the sequence after which its class is known.
+    The column `case` names what each key needs; helpers show their class openly. `halt_at` counts the items of the
+    sequence after which its class is known.
     """
     if case not in CASES:
         raise SettingError(f"case is {case!r}; it can be {', '.join(CASES)}")
@@ -92,10 +92,10 @@ def planted_tangles(
     cases, roles = _roles(n_tangles, keys, case, rng)
     n = n_tangles * keys
     pair = np.arange(n) // keys * keys + np.arange(n) % keys // 2 * 2  # needy and helper share the first one's number
-    label, told = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    label = rng.integers(0, 2, n)
     is_needy, is_helper = roles == "needy", roles == "helper"
-    told[pair[is_needy] + 1] = label[is_needy]
-    links = np.argsort(rng.random((n_tangles, max(32, keys))), axis=1)[:, :keys].ravel()[pair] + _LINK
+    label[is_needy] = label[pair[is_needy] + 1]
+    links = np.argsort(rng.random((n_tangles, max(16, keys))), axis=1)[:, :keys].ravel()[pair] + _LINK
     planted = rng.integers(0, 2, n)[pair]  # direction of the planted sessions; the items around them turn away
     lengths = rng.integers(length - length // 4, length + 1, n)
 
@@ -106,7 +106,6 @@ def planted_tangles(
     at = np.where(cases == "late", lengths - 1 - at, at)
     at = np.where(cases == "own", _between(0, lengths, rng), at)
     at = np.where(is_needy, _between(lengths // 2, lengths * 9 // 10, rng), at)
-    at = np.where(is_helper, _between(lengths // 2, lengths * 6 // 10, rng), at)
 
     def plant(where: Bools, start: Ints, *sizes: Ints) -> None:
         """Put the given sizes into a session of their own."""
@@ -119,14 +118,15 @@ def planted_tangles(
             direction[rows, start[rows] + step] = planted[rows]
 
     size[cases == "own", at[cases == "own"]] = (_MARKER + label)[cases == "own"]  # in whatever session it falls
-    plant(is_needy, at, links)
-    plant(~is_needy & (cases != "own"), at, _MARKER + label)
+    plant(np.isin(cases, ("early", "late")), at, _MARKER + label)
+    plant(is_needy, at, links, links)
     early = _between(0, lengths * 4 // 10 - 2, rng)
-    is_link_first = rng.random(n) < 0.5
-    plant(is_helper & (cases == "value") & is_link_first, early, links, _TELLER + told)
-    plant(is_helper & (cases == "value") & ~is_link_first, early, _TELLER + told, links)
-    plant(is_helper & (cases == "two_hop"), np.zeros(n, dtype=np.int64), _TELLER + told)
-    plant(is_helper & (cases == "two_hop"), np.maximum(early, 2), links)
+    is_link_first, is_near = rng.random(n) < 0.5, cases == "value"
+    plant(is_helper & is_near & is_link_first, early, links, _MARKER + label)
+    plant(is_helper & is_near & ~is_link_first, early, _MARKER + label, links)
+    plant(is_helper & ~is_near, np.zeros(n, dtype=np.int64), _MARKER + label, _MARKER + label)
+    plant(is_helper & ~is_near, np.maximum(early, 3), links, links)
+    at = np.where(is_helper, np.where(is_near, early + is_link_first, 0), at)
 
     shown = np.where(is_helper, "helper", cases)
     arrival = (np.arange(length) + rng.random((n, length))) / lengths[:, None]  # each sequence spans the same time
