@@ -116,11 +116,9 @@ def factor(column: pl.Series) -> npt.NDArray[np.int64]:
     if column.dtype == pl.String:
         numbers = column.cast(pl.Categorical).to_physical()
     else:
-        least = column.min()
-        numbers = column - (least if isinstance(least, int) else 0)
-        most = numbers.max()
-        if isinstance(most, int) and most > 4 * len(column) + 1024:
-            numbers = column.rank("dense")
+        least, most = column.min(), column.max()
+        is_dense = isinstance(least, int) and isinstance(most, int) and most - least <= 4 * len(column) + 1024
+        numbers = column - least if is_dense else column.rank("dense")
     return (numbers.cast(pl.Int64) + 1).fill_null(MISSING).to_numpy()
 
 

@@ -15,6 +15,7 @@ from kvec.words.schema import Field, Schema
 
 MISSING, UNKNOWN, FIRST_KNOWN = 0, 1, 2
 MIN_COUNT = 2  # rarer values train the 'unknown' embedding
+FARTHEST = 1000.0  # scales from the mean; one absurd number must not drown the others
 MANY = 64  # whole numbers with more values than this are also told by quantile, so that near ones are alike
 
 
@@ -64,7 +65,7 @@ class FieldVocabulary:
         """A projected field as two numbers per entry: the standardised value, and whether it is missing."""
         missing = column.is_null().to_numpy()
         scaled = (column.fill_null(self.mean).to_numpy() - self.mean) / self.scale
-        return np.stack([scaled, missing], axis=1).astype(np.float32)
+        return np.stack([np.clip(scaled, -FARTHEST, FARTHEST), missing], axis=1).astype(np.float32)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the model folder."""
