@@ -17,7 +17,7 @@ from tests.paper.slow import (
     slow_visible,
     slow_window,
 )
-from tests.properties.strategies import EDGES, VISIBILITIES, Arrival, encode, frame_of, slow_items, tangled
+from tests.properties.strategies import EDGES, SIZE_EDGES, VISIBILITIES, Arrival, encode, frame_of, slow_items, tangled
 
 from kvec.tangle.tangles import GAP_STEPS, Tangles
 from kvec.tangle.visibility import make_rule
@@ -113,7 +113,10 @@ def test_codes_numbers_and_gaps(arrivals: tuple[list[Arrival], list[Arrival]]) -
     assert tangles.gaps is not None and tangles.time is not None
     for number, (part, items) in enumerate(zip(spans(tangles), arrivals, strict=True)):
         slow = [
-            [slow_code(a.size, (0, 1, 2)), slow_code(a.direction, ("in", "out")), slow_bin(a.load, EDGES)]
+            [
+                slow_code(a.size, (0, 1, 2)), slow_bin(a.size, SIZE_EDGES), slow_code(a.direction, ("in", "out")),
+                slow_bin(a.load, EDGES),
+            ]
             for a in items
         ]
         assert tangles.codes[part].tolist() == slow

@@ -21,9 +21,10 @@ from kvec.words.config import Encoder, Visibility
 from kvec.words.schema import Field, Schema
 
 EDGES = (0.5, 1.5)
+SIZE_EDGES = (1.0, 2.5)  # a categorical field of whole numbers may be told by quantile too
 VOCABULARY = Vocabulary(
     fields=(
-        FieldVocabulary("size", "categorical", values=(0, 1, 2)),  # the items hold 3 and 4 too: never seen
+        FieldVocabulary("size", "categorical", values=(0, 1, 2), edges=SIZE_EDGES),  # items hold 3 and 4 too: never seen
         FieldVocabulary("direction", "categorical", values=("in", "out")),
         FieldVocabulary("load", "binned", edges=EDGES),
         FieldVocabulary("heat", "projected", mean=0.5, scale=2.0),

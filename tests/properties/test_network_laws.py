@@ -81,8 +81,8 @@ def test_names_of_keys_and_tangles_change_nothing(
 
 @given(tangled(16, min_items=2), VISIBILITIES)
 def test_codes_of_unseen_values_are_one(arrivals: list[Arrival], visibility: Visibility) -> None:
-    """Renaming the values that training never saw changes nothing as long as they stay apart."""
-    renamed = [replace(a, size={3: 77, 4: -5}.get(a.size, a.size)) for a in arrivals]  # type: ignore[arg-type]
+    """Renaming the values that training never saw changes nothing as long as they stay apart, and in their bin."""
+    renamed = [replace(a, size={3: 78, 4: 77}.get(a.size, a.size)) for a in arrivals]  # type: ignore[arg-type]
     rule = make_rule(visibility)
     same = by_item(NETWORK, encode(frame_of(renamed)), rule)
     assert torch.equal(same, by_item(NETWORK, encode(frame_of(arrivals)), rule))
