@@ -60,8 +60,7 @@ class Trained:
 def save_model(model: Trained, path: str | Path) -> None:
     """Write the folder whole or not at all: beside its place first, then moved there."""
     path = Path(path)
-    if path.exists() and not _is_replaceable(path):
-        raise ModelError(f"{path} exists and is not a kvec model; choose another place, or remove it first")
+    require_model_place(path)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +90,17 @@ def save_model(model: Trained, path: str | Path) -> None:
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
         raise ModelError(f"{path}: cannot write the model: {error.strerror or error}") from None
+
+
+def require_model_place(path: Path) -> None:
+    """Refuse a place where a model cannot be written; asked before training, this saves the time of it."""
+    if path.name in ("", ".."):
+        raise ModelError(f"{path}: name a folder for the model, such as {path / 'model'}")
+    if path.exists() and not _is_replaceable(path):
+        raise ModelError(f"{path} exists and is not a kvec model; choose another place, or remove it first")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise ModelError(f"{path}: cannot write the model: {above} is no folder that may be written to")
 
 
 def load_model(path: str | Path) -> Trained:
