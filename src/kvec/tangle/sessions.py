@@ -57,7 +57,7 @@ def find_sequences(
     position = np.empty(n, np.int32)
     position[order] = np.arange(n) - starts[run]
     key_start = np.maximum.accumulate(np.where(opens_key, run, 0)) if n else run
-    ends = np.append(starts[1:], n) - 1
+    ends = np.append(starts, n)[1:] - 1
     by_sequence = np.argsort(sequence, kind="stable")
     return Sequences(
         sequence, position, by_sequence,
