@@ -1,0 +1,327 @@
+"""The command line: one word per wish. Heavy rooms are entered inside the commands, so that --help answers at once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from kvec import __version__
+from kvec.doors.flags import SchemaFlags, with_schema_flags
+from kvec.doors.messages import Stopped, one_line, say, tell_table
+from kvec.words.errors import KvecError, ModelError, SettingError
+
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
+
+app = typer.Typer(
+    name="kvec",
+    help=(
+        "Early classification of tangled key-value sequences: names each key of a mixed stream as soon as it can, "
+        "and says how sure it is."
+    ),
+    epilog="Start with [bold]kvec demo[/bold], or with your own table: [bold]kvec inspect items.csv[/bold]",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Data = Annotated[
+    Path,
+    Argument(
+        metavar="DATA",
+        help="A table (.parquet, .csv, .csv.gz, .ndjson), a folder of them, a MovieLens folder, or an authors' .npy.",
+    ),
+]
+Model = Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written.")]
+Device = Annotated[str, Option("--device", metavar="auto|cpu|cuda", help="Where the network runs.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object, and nothing else on the standard output.")]
+Labels = Annotated[
+    Path | None, Option("--labels", metavar="FILE", help="A second table with the labels, joined per key.")
+]
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command: 0 when it went well, 2 when what was given cannot be used, 130 when it was stopped."""
+    try:
+        code = app(args=list(arguments), prog_name="kvec", standalone_mode=False)
+    except Stopped as stop:
+        return say(str(stop), 130)
+    except (KeyboardInterrupt, typer.Abort):
+        return say("stopped", 130)
+    except KvecError as error:
+        return say(str(error), 2)
+    except USAGE_ERROR as error:
+        return say(f"{error.format_message()} See {_command_of(error)} --help.", 2)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return say(f"{error.filename or 'a file'}: {one_line(error.strerror or error)}", 2)
+    return say("stopped", 130) if code == 130 else int(code or 0)
+
+
+@app.callback(invoke_without_command=True)
+def front(
+    context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version and leave.")] = False
+) -> None:
+    """Answer questions about kvec itself."""
+    if version:
+        print(f"kvec {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command(
+    epilog="Example: [bold]kvec inspect flows.parquet --key key --tangle tangle --order order --values size,direction "
+    "--session direction --label label[/bold]"
+)
+@with_schema_flags
+def inspect(data: Data, flags: SchemaFlags, as_json: Json = False) -> None:
+    """Show what a table holds, and what looks wrong in it: the paper's table I for any data set."""
+    from kvec.doors.inspecting import inspect_table, inspection_text
+    from kvec.doors.sources import read_by_flags
+
+    table, origin = read_by_flags(data, flags)
+    inspection = inspect_table(table)
+    if as_json:
+        _print_json({"source": table.source, **inspection.to_dict(), "schema": table.schema.to_dict()})
+    else:
+        print(inspection_text(inspection, table, origin))
+
+
+@app.command(
+    epilog="Example: [bold]kvec train flows.parquet --key key --tangle tangle --order order --values size,direction "
+    "--session direction --label label --preset small --seed 0 -o model[/bold]"
+)
+@with_schema_flags
+def train(
+    data: Data,
+    output: Annotated[Path, Option("-o", "--output", metavar="MODEL", help="The folder the model is written to.")],
+    flags: SchemaFlags,
+    validation: Annotated[
+        Path | None, Option(metavar="FILE", help="Choose the best epoch and θ on these sequences.")
+    ] = None,
+    test: Annotated[Path | None, Option(metavar="FILE", help="Evaluate on these sequences at the end.")] = None,
+    split: Annotated[
+        str | None,
+        Option(metavar="8:1:1", help="Shares of training, validation and test, by whole groups or tangles and --seed."),
+    ] = None,
+    seed: Annotated[int | None, Option(help="The same seed gives the same split and the same model.")] = None,
+    preset: Annotated[str, Option(help="small, paper-traffic or paper-movielens.")] = "small",
+    config: Annotated[Path | None, Option(metavar="FILE", help="Settings as TOML, over the preset.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        Option("--set", metavar="GROUP.NAME=VALUE", help="One setting, as in encoder.blocks=3; can be repeated."),
+    ] = None,
+    objective: Annotated[
+        str | None, Option(help="expected (exact, the default) or paper (sampled halts, REINFORCE).")
+    ] = None,
+    epochs: Annotated[int | None, Option(help="Passes over the training sequences at the most.")] = None,
+    minutes: Annotated[float | None, Option(help="Stop after the epoch that passes this many minutes.")] = None,
+    class_weights: Annotated[
+        str | None, Option(metavar="none|balanced", help="balanced lets rare classes count as much as others.")
+    ] = None,
+    device: Device = "auto",
+    resume: Annotated[bool, Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Train a model that names each key early.
+
+    Without --validation and --test, the data is split 8:1:1; evaluate --split test finds its test part again.
+    """
+    from kvec.doors.training import settings_from, train_model
+
+    chosen = {
+        "seed": seed, "objective": objective, "epochs": epochs, "minutes": minutes, "class_weights": class_weights,
+    }  # fmt: skip
+    resolved = settings_from(preset, config, chosen, settings or ())
+    train_model(data, output, flags, resolved, validation, test, split, device, resume, quiet)
+
+
+@app.command(
+    epilog="Examples: [bold]kvec evaluate model flows.parquet --split test[/bold], "
+    "[bold]kvec evaluate model heldout.parquet --json[/bold]"
+)
+def evaluate(
+    model: Model,
+    data: Data,
+    part: Annotated[
+        str | None, Option("--split", metavar="test", help="The test (or validation, train) part of the training data.")
+    ] = None,
+    as_json: Json = False,
+    report: Annotated[Path | None, Option(metavar="FILE", help="Write a report with curves as one HTML file.")] = None,
+    labels: Labels = None,
+    device: Device = "auto",
+) -> None:
+    """Measure accuracy, earliness and their harmonic mean on labelled data, beside the best fixed-n rule."""
+    from kvec.doors.writing import require_place
+
+    require_place(report, (".html", ".htm"))
+    from kvec.doors.measuring import evaluate_model, report_evaluation, to_json
+    from kvec.doors.show import scoring
+    from kvec.estimator import load
+
+    loaded = load(model, device)
+    table = _read_for(loaded, data, labels)
+    training = None
+    if part is not None:
+        table, training = _part(loaded, model, table, part)
+    tangles = loaded.tangles(table)
+    with scoring() as on_items:
+        scores = loaded.scores(tangles, on_items)
+    evaluations = evaluate_model(loaded, tangles, scores, training)
+    if report is not None:
+        facts = {"data": str(data), "part": part or "all", "sequences": tangles.n_sequences, "items": tangles.n_items}
+        report_evaluation(report, loaded, evaluations, f"{model} on {data}", _command(), facts)
+        say(f"the report is in {report}")
+    if as_json:
+        _print_json(to_json(evaluations))
+        return
+    for evaluation in evaluations:
+        if len(evaluations) > 1:
+            print(f"label {evaluation.label}\n")
+        print(evaluation.to_text() + ("\n" if evaluation is not evaluations[-1] else ""))
+
+
+@app.command(
+    epilog="Examples: [bold]kvec decide model items.csv -o decisions.ndjson[/bold], "
+    "[bold]kvec decide model items.csv --format ndjson | head[/bold]"
+)
+def decide(
+    model: Model,
+    data: Data,
+    output: Annotated[
+        Path | None, Option("-o", "--output", metavar="FILE", help="A .ndjson, .csv or .parquet file.")
+    ] = None,
+    form: Annotated[
+        str | None,
+        Option("--format", metavar="table|ndjson", help="What is printed: a table in a terminal, else NDJSON."),
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Decide every sequence: its label, how sure that is, after how many items, and why then."""
+    from kvec.doors.writing import ENDINGS, decision_rows, print_decisions, require_place, write_decisions
+
+    require_place(output, tuple(ENDINGS))
+    if form not in (None, "table", "ndjson"):
+        raise SettingError(f"--format is {form!r}; it can be table or ndjson")
+    from kvec.doors.show import scoring
+    from kvec.estimator import load
+
+    loaded = load(model, device)
+    table = _read_for(loaded, data, needs_labels=False)
+    with scoring() as on_items:
+        rows = decision_rows(loaded.decision_frame(table, on_items))
+    if output is None:
+        print_decisions(rows, form or ("table" if sys.stdout.isatty() else "ndjson"))
+        return
+    write_decisions(rows, output)
+    halted = int((rows["reason"] == "halted").sum())
+    say(f"{rows.height:,} decisions are in {output}; {halted:,} were made before the sequence was over")
+
+
+@app.command(epilog="Example: [bold]kvec explain model items.csv --key 10.0.0.7:51234 --picture why.svg[/bold]")
+def explain(
+    model: Model,
+    data: Data,
+    key: Annotated[str, Option("--key", metavar="KEY", help="The key whose sequence is explained.")],
+    tangle: Annotated[str | None, Option(metavar="TANGLE", help="Its tangle, where the key is in several.")] = None,
+    sequence: Annotated[int, Option(help="Which of the key's sequences, where it has returned; 0 is the first.")] = 0,
+    picture: Annotated[Path | None, Option(metavar="FILE", help="Draw it, as .svg or .png.")] = None,
+    as_json: Json = False,
+    device: Device = "auto",
+) -> None:
+    """Show what the model saw of one sequence until it halted, and where it looked."""
+    from kvec.doors.writing import require_place
+
+    require_place(picture, (".svg", ".png"))
+    from kvec.estimator import load
+    from kvec.report.text import explanation_text
+
+    loaded = load(model, device)
+    explanation = loaded.explain(_read_for(loaded, data, needs_labels=False), key, tangle, sequence)
+    if picture is not None:
+        from kvec.report.canvas import save
+        from kvec.report.portrait import draw_explanation
+
+        save(draw_explanation(explanation), picture)
+        say(f"the picture is in {picture}")
+    if as_json:
+        _print_json({"id": explanation.decision.id, **asdict(explanation)})
+    else:
+        print(explanation_text(explanation))
+
+
+@app.command(epilog="Example: [bold]kvec datasets ~/data[/bold]")
+def datasets(
+    folder: Annotated[Path | None, Argument(metavar="FOLDER", help="Look for the data sets in here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell where the public data sets can be had, and which of them a folder holds."""
+    from kvec.doors.inspecting import datasets_text
+    from kvec.read.catalogue import datasets as known
+
+    found = known(folder)
+    if as_json:
+        _print_json([asdict(dataset) for dataset in found])
+    else:
+        print(datasets_text(found))
+
+
+@app.command(epilog="Example: [bold]kvec demo --out demo --seconds 8[/bold]")
+def demo(
+    out: Annotated[Path, Option(metavar="FOLDER", help="Where data, model and report are left.")] = Path("demo"),
+    seconds: Annotated[float, Option(help="How long each replayed tangle takes in a terminal.")] = 8.0,
+    tangles: Annotated[int, Option(help="How many unseen tangles are replayed.")] = 3,
+    minutes: Annotated[float, Option(help="Train no longer than this.")] = 1.0,
+) -> None:
+    """Make tangled traffic, train on it, and watch decisions appear while unseen items flow by."""
+    from kvec.doors.demo import run_demo
+
+    run_demo(out, seconds, tangles, minutes)
+
+
+def _read_for(loaded: Any, data: Path, labels: Path | None = None, needs_labels: bool = True) -> Any:
+    from kvec.doors.sources import read_by_schema
+
+    table = read_by_schema(data, loaded.model_.schema, labels)
+    tell_table(table, but_not=() if needs_labels else ("missing labels",))
+    return table
+
+
+def _part(loaded: Any, model: Path, table: Any, part: str) -> tuple[Any, Any]:
+    """The part of a table that the model's split names, and the training part for comparison."""
+    from kvec.tangle.tangling import Split
+
+    if loaded.model_.split is None:
+        raise ModelError(f"{model} was trained on separate files, so it knows no parts; evaluate those files instead")
+    split = Split.from_dict(loaded.model_.split)
+    chosen = replace(table, frame=split.part(table.frame, part))
+    if part == "train":
+        return chosen, None
+    return chosen, loaded.tangles(replace(table, frame=split.part(table.frame, "train")))
+
+
+def _print_json(plain: Any) -> None:
+    print(json.dumps(plain, allow_nan=False))
+
+
+def _command() -> str:
+    return shlex.join(["kvec", *sys.argv[1:]])
+
+
+def _command_of(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return context.command_path if context is not None else "kvec"

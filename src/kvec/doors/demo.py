@@ -1,0 +1,122 @@
+"""The demo: made traffic, a small model, unseen tangles replayed, and the figures against the best fixed-n rule."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from kvec.decide.halting import decision_table, decisions
+from kvec.doors.measuring import Evaluation, evaluate_model, report_evaluation
+from kvec.doors.messages import Stopped
+from kvec.doors.replay import replay
+from kvec.doors.show import TrainingDisplay
+from kvec.estimator import KVEC
+from kvec.read.rows import read_table
+from kvec.read.synthetic import DEMO_SCHEMA, demo_traffic
+from kvec.words.config import Config
+from kvec.words.errors import SettingError
+from kvec.words.explanation import Explanation
+from kvec.words.items import Decision, Reason
+
+TANGLES = {"train": 480, "validation": 80, "unseen": 160}
+SETTINGS = ("training.epochs=12", "training.patience=12", "training.settle=0.5")
+SCHEMA_TOML = """# How kvec reads the made traffic in this folder.
+key = "key"
+tangle = "tangle"
+time = "time"
+session = "direction"
+label = "label"
+
+[values.size]
+kind = "categorical"
+
+[values.direction]
+kind = "categorical"
+"""
+
+
+def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> None:
+    """Run the demo; leaves train, validation and unseen tables, the model and a report in the folder."""
+    if not 0 <= n_replayed <= TANGLES["unseen"]:
+        raise SettingError(f"--tangles is {n_replayed}; it must lie between 0 and {TANGLES['unseen']}")
+    began = time.monotonic()
+    console = Console(highlight=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "kvec.toml").write_text(SCHEMA_TOML, encoding="utf-8")
+    tables = {}
+    for seed, (name, n_tangles) in enumerate(TANGLES.items(), start=1):
+        frame = demo_traffic(n_tangles, seed)
+        frame.write_parquet(folder / f"{name}.parquet")
+        tables[name] = read_table(frame, DEMO_SCHEMA)
+    n_items = {name: table.frame.height for name, table in tables.items()}
+    console.print("[bold]1. Traffic[/bold] of five applications, six flows at a time on each link, is made.")
+    console.print(
+        f"   {n_items['train']:,} packets to learn from, {n_items['unseen']:,} to be tried on. Most flows show their\n"
+        "   application early; some only by repeating a value of an earlier flow of the same link; some late.\n"
+    )
+    console.print("[bold]2. A small model[/bold] learns to tell them, and when to stop reading.")
+    config = Config.preset("small").override([*SETTINGS, f"training.minutes={minutes}"])
+    model = KVEC.from_config(config, schema=DEMO_SCHEMA)
+    try:
+        with TrainingDisplay(config.training.epochs, minutes, console) as shown:
+            model.fit(tables["train"], tables["validation"], on_step=shown.on_step, on_epoch=shown.on_epoch)
+    except KeyboardInterrupt:
+        raise Stopped("stopped before the model was trained") from None
+    model.save(folder / "model")
+    trained = time.monotonic() - began
+
+    tangles = model.tangles(tables["unseen"])
+    scores = model.scores(tangles)
+    threshold = model.model_.threshold
+    table = decision_table(tangles, model.model_.vocabulary, scores, threshold)
+    decided = decisions(table, model.model_.vocabulary.label_names)
+    console.print(
+        "\n[bold]3. Unseen traffic[/bold] flows by; each flow is named as soon as its halting score is full.\n"
+    )
+    replay(tangles, scores, decided, threshold, range(n_replayed), seconds, console)
+
+    (evaluation,) = evaluate_model(model, tangles, scores)
+    console.print(
+        "[bold]4. On all unseen traffic[/bold], beside the best rule that reads the same number of items of each:\n"
+    )
+    console.print(evaluation.to_text(), soft_wrap=True)
+    chosen = _telling(model, tables["unseen"], decided)
+    report_evaluation(
+        folder / "report.html", model, (evaluation,), "kvec demo: made traffic", "kvec demo",
+        {"data": "made traffic, unseen", "sequences": tangles.n_sequences, "items": tangles.n_items}, chosen,
+    )  # fmt: skip
+    console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began), soft_wrap=True)
+
+
+def _telling(model: KVEC, unseen: object, decided: Sequence[Decision]) -> list[Explanation]:
+    """Of the first right and early decisions, the one that looked most at other keys."""
+    right = [d for d in decided if d.reason is Reason.HALTED and d.true_labels == d.labels and d.n_observed > 2]
+    explained = [model.explain(unseen, d.key, d.tangle, d.sequence) for d in right[:24]]
+
+    def share_of_others(explanation: Explanation) -> float:
+        seen = explanation.steps[: explanation.decision.n_observed]
+        return float(np.max([sum(look.weight for look in step.looks if not look.is_own) for step in seen]))
+
+    return sorted(explained, key=share_of_others)[-1:]
+
+
+def _farewell(folder: Path, found: Evaluation, chosen: Sequence[Explanation], trained: float, whole: float) -> str:
+    gain = found.halting.hm - found.fixed.hm
+    unseen = f"{folder}/unseen.parquet"
+    lines = [
+        "",
+        f"HM {found.halting.hm:.3f} against {found.fixed.hm:.3f} of the best fixed rule ({gain:+.3f}); "
+        f"trained after {trained:.0f} s, done after {whole:.0f} s.",
+        "",
+        f"[bold]Left for you:[/bold] {folder}/report.html (open it in a browser), {folder}/model and the tables. Next:",
+        f"  kvec inspect {unseen}",
+        f"  kvec evaluate {folder}/model {unseen}",
+        f"  kvec decide {folder}/model {unseen}",
+    ]
+    for decision in (one.decision for one in chosen):
+        lines.append(f"  kvec explain {folder}/model {unseen} --key {decision.key} --tangle {decision.tangle}")
+    return "\n".join(lines)

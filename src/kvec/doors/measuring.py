@@ -1,0 +1,187 @@
+"""An evaluation as the command line shows it: the model, the best fixed-n rule and the whole sequence side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kvec import __version__
+from kvec.decide.checkpoint import Trained
+from kvec.decide.scoring import Scores
+from kvec.estimator import KVEC
+from kvec.report.curves import Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
+from kvec.report.html import write_report
+from kvec.report.metrics import Summary, per_class
+from kvec.report.text import percent, summary_text, table
+from kvec.tangle.tangles import Tangles
+from kvec.words.explanation import Explanation
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model achieves on the labelled sequences of one label column."""
+
+    label: str
+    classes: tuple[str, ...]
+    threshold: float
+    traces: Traces
+    n_left_out: int  # sequences without a label that the model knows
+    halting: Summary  # at the model's operating point
+    fixed_n: int  # best on the validation sequences
+    fixed: Summary
+    whole: Summary  # every sequence at its end
+    is_new: npt.NDArray[np.bool_] | None = None  # sequences that do not occur in the training part
+
+    @property
+    def without_repeats(self) -> Summary | None:
+        """The halting policy on the sequences that training has not seen identically, where that is known."""
+        if self.is_new is None or not self.is_new.any():
+            return None
+        kept = _chosen(self.traces, self.is_new)
+        return summarise_stops(kept, stop_at_threshold(kept, self.threshold), len(self.classes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        names = ("accuracy", "earliness", "hm")
+        n_observed = stop_at_threshold(self.traces, self.threshold)
+        scores = per_class(
+            self.traces.truth,
+            self.traces.decided(n_observed)[0],
+            n_observed,
+            self.traces.length,
+            len(self.classes),
+        )
+        plain = self.halting.to_dict() | {
+            "label": self.label,
+            "threshold": self.threshold,
+            "end_accuracy": self.whole.accuracy,
+            "fixed_n": {"n": self.fixed_n, **{name: getattr(self.fixed, name) for name in names}},
+            "n_left_out": self.n_left_out,
+            "classes": {
+                name: {"precision": s.precision, "recall": s.recall, "f1": s.f1, "n_keys": s.support}
+                for name, s in zip(self.classes, scores, strict=True)
+            },
+        }
+        new = self.without_repeats
+        return plain if new is None else plain | {"without_repeats": new.to_dict()}
+
+    def to_text(self) -> str:
+        """Tables for a terminal."""
+        rules = [
+            (f"the model, θ = {self.threshold:.3g}", self.halting),
+            (f"every sequence after {self.fixed_n} item{'s' * (self.fixed_n > 1)}", self.fixed),
+            ("every sequence at its end", self.whole),
+        ]
+        rows = [
+            (name, f"{s.accuracy:.4f}", f"{s.earliness:.4f}", f"{s.hm:.4f}", f"{s.mean_n_observed:.1f}")
+            for name, s in rules
+        ]
+        header = ("decided", "accuracy", "earliness", "HM", "items seen")
+        parts = [summary_text(self.halting), table(rows, header, right=(1, 2, 3, 4))]
+        new = self.without_repeats
+        if new is not None and new.n_keys < self.halting.n_keys:
+            n = self.halting.n_keys - new.n_keys
+            parts.append(
+                f"without the {n:,} sequences that occur identically in the training part: "
+                f"accuracy {new.accuracy:.4f}, earliness {new.earliness:.4f}, HM {new.hm:.4f}"
+            )
+        if self.n_left_out:
+            parts.append(f"{self.n_left_out:,} sequences are left out: their label is missing, or new to the model")
+        return "\n\n".join(parts)
+
+
+def evaluate_model(
+    model: KVEC, tangles: Tangles, scores: Scores, training: Tangles | None = None
+) -> tuple[Evaluation, ...]:
+    """Evaluate every label column; with the training part, tell which sequences it holds identically."""
+    trained = model.model_
+    is_new = None if training is None else ~np.isin(fingerprints(tangles), fingerprints(training))
+    found = []
+    for column, label in enumerate(trained.vocabulary.label_names):
+        traces = model.traces(tangles, scores, column)
+        classes = trained.vocabulary.labels[column]
+        fixed_n = best_fixed(validation_traces(trained, column))[0]
+        known = tangles.labels[:, column] >= 0
+        halting = summarise_stops(traces, stop_at_threshold(traces, trained.threshold), len(classes))
+        fixed, whole = (
+            summarise_stops(traces, stop, len(classes), draws=0)
+            for stop in (stop_at_fixed(traces, fixed_n), traces.length)
+        )
+        left_out = int((~known).sum())
+        is_new_here = None if is_new is None else is_new[known]
+        found.append(
+            Evaluation(label, classes, trained.threshold, traces, left_out, halting, fixed_n, fixed, whole, is_new_here)
+        )
+    return tuple(found)
+
+
+def to_json(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    """The first label column at the top, and where there are several, all of them by name."""
+    plain = evaluations[0].to_dict()
+    if len(evaluations) > 1:
+        plain["columns"] = {each.label: each.to_dict() for each in evaluations}
+    return plain
+
+
+def report_evaluation(
+    path: Path, model: KVEC, evaluations: Sequence[Evaluation], title: str, command: str, data: dict[str, Any],
+    explanations: Sequence[Explanation] = (),
+) -> None:  # fmt: skip
+    """Write the HTML report of the first label column; the others are noted in it."""
+    first, *others = evaluations
+    notes = [
+        f"{each.label}: accuracy {percent(each.halting.accuracy)}, earliness {percent(each.halting.earliness)}, "
+        f"HM {each.halting.hm:.3f}"
+        for each in others
+    ]
+    if (new := first.without_repeats) is not None:
+        n = first.halting.n_keys - new.n_keys
+        notes.append(f"Without the {n:,} sequences that occur identically in the training part: HM {new.hm:.3f}.")
+    if first.n_left_out:
+        notes.append(f"{first.n_left_out:,} sequences are left out: their label is missing, or new to the model.")
+    trained = model.model_
+    write_report(
+        path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,
+        classes=first.classes, fixed_n=first.fixed_n, history=trained.history, settings=trained.config.to_dict(),
+        data=data | trained.about, explanations=explanations, notes=notes, command=command, version=__version__,
+    )  # fmt: skip
+
+
+def validation_traces(trained: Trained, column: int = 0) -> Traces:
+    """The scores of the validation sequences that the model folder keeps."""
+    kept = trained.validation
+    scores = kept[f"classes.{column}"]
+    truth = kept["labels"][:, column].astype(np.int64)
+    every = Traces(
+        kept["offsets"], kept["halt"], scores.argmax(axis=1), scores.max(axis=1), truth, kept["tangle"]
+    )  # fmt: skip
+    return _chosen(every, truth >= 0)
+
+
+def fingerprints(tangles: Tangles) -> npt.NDArray[np.uint64]:
+    """(S,) a number for each sequence that is the same where all values are the same in the same order."""
+    values = [c for c in tangles.frame.columns if c.startswith("value.")]
+    sequence = pl.Series("sequence", tangles.sequences.sequence)
+    items = tangles.frame.select(values).with_columns(pl.Series("position", tangles.sequences.position))
+    marks = items.select(pl.struct(pl.all()).hash().alias("mark")).with_columns(sequence)
+    return marks.group_by("sequence").agg(pl.col("mark").sum()).sort("sequence")["mark"].to_numpy()
+
+
+def _chosen(traces: Traces, which: npt.NDArray[np.bool_]) -> Traces:
+    """The traces of some of the sequences."""
+    items = np.repeat(which, traces.length)
+    return replace(
+        traces,
+        offsets=np.concatenate([[0], np.cumsum(traces.length[which])]),
+        halt=traces.halt[items],
+        predicted=traces.predicted[items],
+        confidence=traces.confidence[items],
+        truth=traces.truth[which],
+        tangle=traces.tangle[which],
+    )

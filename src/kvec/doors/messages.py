@@ -1,0 +1,46 @@
+"""What kvec says beside its results, one line at a time, on the standard error output."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvec.read.table import Table
+
+
+class Stopped(Exception):
+    """The user stopped a command that can be gone on with; the message says how."""
+
+
+def say(message: str, code: int = 0) -> int:
+    """Say one line, and hand back the exit code that goes with it."""
+    print(f"kvec: {one_line(message)}", file=sys.stderr)
+    return code
+
+
+def one_line(text: object) -> str:
+    """Any text without line breaks."""
+    return " ".join(str(text).split())
+
+
+def tell_table(table: Table, origin: str = "", but_not: tuple[str, ...] = ()) -> None:
+    """Say where the schema came from, what was guessed, and what was odd in the rows."""
+    if origin:
+        say(f"schema from {origin}")
+    for line in guesses(table):
+        say(line)
+    for note in table.notes:
+        if note.kind not in but_not:
+            say(f"warning: {note.text}")
+
+
+def guesses(table: Table) -> list[str]:
+    """What was guessed about a table, in words."""
+    kinds = {field.name: field.kind for field in table.schema.values}
+    lines = []
+    for name, why in table.guessed.items():
+        role = name.removeprefix("schema.")
+        what = f"{role} is taken as {kinds[name]}" if name in kinds else f"{role} is guessed"
+        lines.append(f"{what}: {why}")
+    return lines

@@ -1,0 +1,47 @@
+"""From a path on the command line to a table of items: general tables, MovieLens folders, the authors' .npy files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from kvec.doors.flags import SchemaFlags
+from kvec.read.authors import read_authors
+from kvec.read.ratings import read_movielens
+from kvec.read.rows import find_schema, read_table, schema_beside
+from kvec.read.table import Table
+from kvec.words.schema import Schema
+
+
+def read_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
+    """Read a table as its flags say, and tell where the rest of its schema came from."""
+    loaded = _special(path, flags.label)
+    if loaded is not None:
+        frame, schema, kind = loaded
+        table = read_table(frame, flags.over(schema), labels=flags.labels)
+        return replace(table, source=str(path)), kind
+    beside = schema_beside(path)
+    if flags.schema is not None:
+        schema, origin = Schema.from_toml(flags.schema), str(flags.schema)
+    else:
+        schema, origin = find_schema(path) or Schema(), str(beside) if beside else ""
+    return read_table(path, flags.over(schema), labels=flags.labels), origin
+
+
+def read_by_schema(path: Path, schema: Schema, labels: Path | None = None) -> Table:
+    """Read a table as the schema of a model says; its labels may be missing."""
+    loaded = _special(path, schema.labels[0] if schema.labels else None)
+    source = path if loaded is None else loaded[0]
+    table = read_table(source, schema, labels=labels, labels_optional=True)
+    return replace(table, source=str(path))
+
+
+def _special(path: Path, label: str | None) -> tuple[pl.DataFrame, Schema, str] | None:
+    """What a loader of a public set makes of the path, if it is one."""
+    if path.suffix == ".npy":
+        return (*read_authors(path), "the authors' .npy rows")
+    if (path / "users.dat").is_file() and (path / "movies.dat").is_file():
+        return (*read_movielens(path, label or "gender"), "MovieLens-1M")
+    return None

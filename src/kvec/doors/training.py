@@ -1,0 +1,108 @@
+"""The road of `kvec train`: read, split, train with a display, save, and say what comes next."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kvec.decide.checkpoint import require_model_place
+from kvec.doors.flags import SchemaFlags
+from kvec.doors.measuring import evaluate_model
+from kvec.doors.messages import Stopped, say, tell_table
+from kvec.doors.show import TrainingDisplay
+from kvec.doors.sources import read_by_flags, read_by_schema
+from kvec.estimator import KVEC
+from kvec.read.table import Table
+from kvec.tangle.tangling import split as split_frame
+from kvec.words.config import Config
+from kvec.words.errors import SettingError
+
+
+def settings_from(preset: str, file: Path | None, chosen: Mapping[str, Any], settings: Iterable[str]) -> Config:
+    """The preset, then the file, then the flags, then every --set.
+
+    >>> settings_from("small", None, {"epochs": 3, "seed": None}, ["encoder.blocks=1"]).training.epochs
+    3
+    """
+    config = Config.preset(preset)
+    if file is not None:
+        config = Config.from_toml(file, base=config)
+    given = {name: value for name, value in chosen.items() if value is not None}
+    return Config.from_dict({"training": given}, where="the flags", base=config).override(settings)
+
+
+def train_model(
+    data: Path, output: Path, flags: SchemaFlags, config: Config, validation: Path | None, test: Path | None,
+    shares: str | None, device: str, resume: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Train a model into the folder `output`; a run that is stopped stays in `output`.training."""
+    if validation is not None and shares is not None:
+        raise SettingError("--validation and --split were both given; a split makes its own validation part")
+    ratios = shares_of(shares or ("8:1:1" if test is None else "9:1"))
+    require_model_place(output)
+    unfinished = output.with_name(output.name + ".training")
+    table, origin = read_by_flags(data, flags)
+    if not quiet:
+        tell_table(table, origin)
+    held_out: Table | None = None
+    tested = None if test is None else read_by_schema(test, table.schema, flags.labels)
+    if validation is not None:
+        held_out = read_by_schema(validation, table.schema, flags.labels)
+    elif len(ratios) == 2:
+        part, rest = split_frame(table.frame, ratios, config.training.seed)
+        table, held_out = replace(table, frame=part), replace(table, frame=rest)
+    if unfinished.exists() and not resume:
+        say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
+    model = KVEC.from_config(config, schema=table.schema, device=device)
+    display = contextlib.nullcontext() if quiet else TrainingDisplay(config.training.epochs, config.training.minutes)
+    try:
+        with display as shown:
+            model.fit(
+                table, held_out, split=ratios, progress=unfinished, resume=resume,
+                on_step=shown.on_step if shown else None, on_epoch=shown.on_epoch if shown else None,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        kept = f"the run is kept in {unfinished}; repeat the command with --resume to go on"
+        raise Stopped(f"stopped; {kept if unfinished.exists() else 'no epoch was over, so nothing is kept'}") from None
+    model.save(output)
+    unfinished.unlink(missing_ok=True)
+    _tell_end(model, output, data, flags, held_out is None)
+    if tested is not None:
+        tangles = model.tangles(tested)
+        for evaluation in evaluate_model(model, tangles, model.scores(tangles)):
+            print(f"\n{test}, label {evaluation.label}\n\n{evaluation.to_text()}")
+
+
+def shares_of(text: str) -> tuple[float, ...]:
+    """The shares of a split.
+
+    >>> shares_of("8:1:1")
+    (8.0, 1.0, 1.0)
+    """
+    try:
+        shares = tuple(float(part) for part in text.split(":"))
+    except ValueError:
+        shares = ()
+    if len(shares) not in (2, 3):
+        raise SettingError(
+            f"--split is {text!r}; write the shares of training, validation and test as in 8:1:1, or 9:1 without a test"
+        )
+    return shares
+
+
+def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_split: bool) -> None:
+    trained = model.model_
+    best = max(trained.history, key=lambda record: record["hm"])
+    print(f"the model is in {output} (θ = {trained.threshold:.3g}, chosen on validation)")
+    print(
+        f"validation: accuracy {best['accuracy']:.4f}, earliness {best['earliness']:.4f} (lower is better), "
+        f"HM {best['hm']:.4f}; accuracy at the end {best['end_accuracy']:.4f}; "
+        f"epoch {best['epoch']:.0f} of {len(trained.history)} was best"
+    )
+    if is_split:
+        more = ["--labels", str(flags.labels)] if flags.labels else []
+        print(f"next: {shlex.join(['kvec', 'evaluate', str(output), str(data), '--split', 'test', *more])}")

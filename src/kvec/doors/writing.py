@@ -1,0 +1,71 @@
+"""Decisions as files and lines: NDJSON, CSV, Parquet, or a table for people."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from kvec.report.canvas import write_whole
+from kvec.report.text import plain, table
+from kvec.words.errors import SettingError
+
+ENDINGS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet"}
+SHOWN = 60  # rows of a table for people at the most
+
+
+def require_place(path: Path | None, endings: tuple[str, ...] = ()) -> None:
+    """Refuse an output path that cannot be written to, before the work is done."""
+    if path is None:
+        return
+    if endings and path.suffix.lower() not in endings:
+        raise SettingError(f"{path}: cannot write this kind of file; it may end in {', '.join(endings)}")
+    if path.is_dir():
+        raise SettingError(f"{path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise SettingError(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def decision_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns of decisions in the order in which they are written; true labels only where some are known."""
+    truths = [c for c in frame.columns if c.startswith("true_label")]
+    kept = [c for c in frame.columns if c not in truths or frame[c].null_count() < frame.height]
+    first = ["tangle", "key", "sequence", "label", "probability", "n_observed", "length", "reason"]
+    name = pl.format("{}/{}/{}", "tangle", "key", "sequence").alias("id")
+    return frame.select(name, *first, *(c for c in kept if c not in first))
+
+
+def write_decisions(rows: pl.DataFrame, path: Path) -> None:
+    """Write a file of decisions, whole or not at all."""
+    content = io.BytesIO()
+    kind = ENDINGS[path.suffix.lower()]
+    if kind == "parquet":
+        rows.write_parquet(content)
+    elif kind == "csv":
+        rows.write_csv(content)
+    else:
+        rows.write_ndjson(content)
+    write_whole(path, content.getvalue())
+
+
+def print_decisions(rows: pl.DataFrame, kind: str) -> None:
+    """Print decisions: all as NDJSON, or the first of them as a table."""
+    if kind == "ndjson":
+        sys.stdout.write(rows.write_ndjson())
+        return
+    print(decision_text(rows))
+
+
+def decision_text(rows: pl.DataFrame) -> str:
+    """The first decisions in aligned columns."""
+    columns = [c for c in rows.columns if c != "id" and not (c == "sequence" and rows[c].max() == 0)]
+    cells = [
+        [f"{cell:.3f}" if isinstance(cell, float) else plain("" if cell is None else cell, 32) for cell in row]
+        for row in rows.select(columns).head(SHOWN).rows()
+    ]
+    right = [i for i, c in enumerate(columns) if c in ("sequence", "n_observed", "length") or c.startswith("prob")]
+    text = table(cells, columns, right)
+    left = rows.height - SHOWN
+    return text if left <= 0 else f"{text}\n… and {left:,} more; write them all with -o decisions.ndjson"
