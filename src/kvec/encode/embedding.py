@@ -56,7 +56,11 @@ class Embedding(nn.Module):
             assert gaps is not None
             parts.append(gaps)
         index = torch.cat(parts, dim=-1) + self.starts  # (B, T, parts)
-        embedded = functional.embedding_bag(index.flatten(0, -2), self.table, mode="sum")
+        flat = index.flatten(0, -2)
+        if flat.shape[1]:
+            embedded = functional.embedding_bag(flat, self.table, mode="sum")
+        else:  # numbers alone
+            embedded = self.table.new_zeros(flat.shape[0], self.table.shape[1])
         if self.project is not None:
             embedded = embedded + self.project(numbers.to(embedded.dtype).flatten(0, -2))
         return embedded.view(*index.shape[:-1], -1)
