@@ -20,7 +20,8 @@ def first_halts(scores: Scores, threshold: float) -> npt.NDArray[np.int64]:
     [2, 0]
     """
     n = len(scores.halt)
-    reached = np.where(scores.halt >= threshold, np.arange(n), n)
+    halt = scores.halt.astype(np.float64)  # lest θ be rounded to one of the scores it stands between
+    reached = np.where(halt >= threshold, np.arange(n), n)
     first = np.minimum.reduceat(reached, scores.offsets[:-1]) if n else reached
     return np.where(first < scores.offsets[1:], first - scores.offsets[:-1] + 1, 0)
 
