@@ -231,11 +231,8 @@ def train_batch(
                 (t, g[done : done + n]) for t, g in zip(outputs.tensors(), gradients, strict=True) if g is not None
             ]
             torch.autograd.backward([t for t, _ in pairs], [g for _, g in pairs])
+            _update(run, settings.clip)
             done += n
-    if settings.clip:
-        nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
-    for optimizer in run.optimizers.values():
-        optimizer.step()
     return {"loss": float(total.detach()), **terms.to_floats()}
 
 
