@@ -123,7 +123,7 @@ def test_the_embedding_is_the_sum_of_its_parts(off: dict[str, object]) -> None:
     arrivals = [Arrival(i % 5, i % 4, "in", 1.0 * i, 0.1 * i, 0.3 * i, i == 4) for i in range(30)]
     tangles = encode(frame_of(arrivals, arrivals[:7]))
     batch = Batch.of(tangles, torch.arange(2).numpy())
-    draw = Draw(torch.tensor([[2, 0, 1], [1, 2, 0]]).numpy(), torch.tensor([4, 3]).numpy())
+    draw = Draw(torch.tensor([[2, 0, 1], [1, 2, 0]]).numpy(), torch.tensor([4, 3]).numpy(), hidden=None)
     for chosen in (None, draw):
         for block in batch.blocks(make_rule(Visibility()), 12, SMALL.slots, chosen):
             embedded = network.embedding(

@@ -118,7 +118,7 @@ def test_a_draw_only_moves_slots_and_arrivals(
         for order in range(SMALL.time_modulus):
             place = (order + offset) % SMALL.time_modulus
             moved.embedding.table[first_arrival + place] = table[first_arrival + order]
-        draw = Draw(np.array([slots]), np.array([offset]))
+        draw = Draw(np.array([slots]), np.array([offset]), hidden=None)
         drawn = outputs_of(moved, tangles, rule, block=5, draw=draw)
         plain = outputs_of(NETWORK, tangles, rule)
     assert_same(drawn.halt, plain.halt)

@@ -11,6 +11,7 @@ from tests.properties.strategies import VISIBILITIES, Arrival, encode, frame_of,
 
 from kvec.tangle.batch import HIDDEN, Batch, plan_batches
 from kvec.tangle.visibility import make_rule
+from kvec.tangle.vocabulary import MISSING, UNKNOWN
 from kvec.words.config import Visibility
 
 
@@ -95,6 +96,22 @@ def test_draws_permute_slots_and_shift_arrivals() -> None:
     assert block.arrival[1, :3].tolist() == [draw.offset[1] + i for i in range(3)]
     seen = {tuple(batch.draw(np.random.default_rng(s), 5, 100).slots[0].tolist()) for s in range(20)}
     assert len(seen) > 10
+
+
+def test_draws_may_hide_values() -> None:
+    tangles = encode(frame_of([Arrival(0, None if i % 2 else 2, "in", 7.0, 0.0, 1.0, False) for i in range(200)]))
+    before = tangles.codes.copy()
+    batch, rule = Batch.of(tangles, np.arange(1)), make_rule(Visibility())
+    draw = batch.draw(np.random.default_rng(0), 3, 5, hide=0.3)
+    shown = torch.cat([block.codes[0] for block in batch.blocks(rule, 64, 3, draw)])
+    is_hidden = shown.numpy() != before
+    assert (shown.numpy()[is_hidden] == UNKNOWN).all()
+    assert not is_hidden[before == MISSING].any()
+    assert is_hidden[before != MISSING].mean() == pytest.approx(0.3, abs=0.05)
+    assert np.array_equal(tangles.codes, before)
+    (whole,) = batch.blocks(rule, 1000, 3, draw)
+    assert torch.equal(whole.codes[0], shown)
+    assert batch.draw(np.random.default_rng(0), 3, 5).hidden is None
 
 
 def test_slots_come_round_again() -> None:
