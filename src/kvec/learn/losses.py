@@ -85,16 +85,21 @@ def expected_terms(
     outputs: Outputs, labels: Tensor, layout: Layout, delay: Tensor, policy_cost: str = "cross_entropy",
     weights: list[Tensor] | None = None,
 ) -> Terms:  # fmt: skip
-    """The expected cost of stopping, in closed form, and the cross entropy at every length."""
+    """The expected cost of stopping, in closed form, and the cross entropy at every length; of labelled sequences."""
     losses = cross_entropy(outputs, labels, layout, weights)
     stop = stopping_probabilities(outputs.halt, layout)
     zero = losses.new_zeros(())
     is_apart = policy_cost == "error"
+    known = (labels >= 0).any(dim=1)
+
+    def mean(values: Tensor) -> Tensor:
+        return (layout.sum(values) * known).sum() / known.sum().clamp(min=1)
+
     return Terms(
-        classification=layout.sum((stop.detach() if is_apart else stop) * losses).mean(),
-        policy=layout.sum(stop * error_probability(outputs, labels, layout)).mean() if is_apart else zero,
-        lateness=layout.sum(stop * delay).mean(),
-        every=(layout.sum(losses) / layout.lengths).mean(),
+        classification=mean((stop.detach() if is_apart else stop) * losses),
+        policy=mean(stop * error_probability(outputs, labels, layout)) if is_apart else zero,
+        lateness=mean(stop * delay),
+        every=mean(losses / layout.lengths[layout.rows]),
         baseline=zero,
     )
 
@@ -135,13 +140,14 @@ def paper_terms(
     outputs: Outputs, labels: Tensor, layout: Layout, episodes: Episodes, n_tangles: int, returns: str = "sum",
     weights: list[Tensor] | None = None,
 ) -> Terms:  # fmt: skip
-    """The paper's l1, l2, l3 and the baseline's error, summed over items and sequences, averaged over tangles."""
+    """The paper's l1, l2, l3 and the baseline's error, summed over labelled sequences, averaged over tangles."""
     losses = cross_entropy(outputs, labels, layout, weights)
     n = episodes.n_observed[layout.rows]
     is_stop = layout.columns == n - 1
-    is_seen = layout.columns < n
+    is_seen = (layout.columns < n) & (labels >= 0).any(dim=1)[layout.rows]
+    truth = labels[layout.rows]
     right = torch.stack([
-        logits.argmax(dim=1) == labels[layout.rows, i] for i, logits in enumerate(outputs.classes)
+        (logits.argmax(dim=1) == truth[:, i]) | (truth[:, i] < 0) for i, logits in enumerate(outputs.classes)
     ]).all(dim=0)  # fmt: skip
     reward = layout.sum((right & is_stop).to(losses.dtype))[layout.rows] * 2 - 1
     value = reward * (n - 1 - layout.columns) if returns == "sum" else reward
@@ -154,7 +160,7 @@ def paper_terms(
         policy=-(advantage * log_action * seen).sum() / n_tangles,
         lateness=-(functional.logsigmoid(outputs.halt) * seen).sum() / n_tangles,
         every=losses.new_zeros(()),
-        baseline=((outputs.baseline - value) ** 2 * seen).sum() / seen.sum(),
+        baseline=((outputs.baseline - value) ** 2 * seen).sum() / seen.sum().clamp(min=1),
     )
 
 
