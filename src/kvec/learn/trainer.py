@@ -237,9 +237,9 @@ def train_batch(
 
 
 def _update(run: Run, clip: float) -> None:
-    if clip:
-        nn.utils.clip_grad_norm_(run.network.parameters(), clip)
-    for optimizer in run.optimizers.values():
+    for optimizer in run.optimizers.values():  # clipped apart: the baseline's error must not slow the network
+        if clip:
+            nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
