@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from kvec.decide.model import Network, State, to_device
+from kvec.decide.model import Network, State, lists_of, to_device
 from kvec.tangle.batch import Batch, Block
 from kvec.tangle.tangles import Tangles, describe_items
 from kvec.tangle.visibility import Rule
@@ -44,13 +44,13 @@ def explain_sequence(
 
 def _shares(network: Network, part: Block, state: State) -> torch.Tensor:
     x = network.embedding(part.codes, part.numbers, part.slot, part.position, part.arrival, part.gaps)
-    bias = part.bias.to(x.dtype)
-    total = torch.zeros_like(bias[0, 0])
+    visible = lists_of(part)
+    total: torch.Tensor = x.new_zeros(x.shape[1], visible.n_keys)
     for i, layer in enumerate(network.layers()):
         before = state.caches[i]
         context = before.last(part.n_context) if before else None
-        total += layer.attention.weights(layer.norm1(x), bias, context)[0]
-        x, _ = layer(x, bias, context)
+        total += layer.attention.weights(layer.norm1(x), visible, context)[0]
+        x, _ = layer(x, visible, context)
     return total / len(network.blocks)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from kvec.encode.attention import AttentionBlock, Cache
 from kvec.encode.embedding import Embedding, Vocabularies
 from kvec.encode.fusion import Fusion
+from kvec.encode.sparse import Lists
 from kvec.tangle.batch import Batch, Block, Draw
 from kvec.tangle.tangles import GAP_STEPS
 from kvec.tangle.visibility import Rule
@@ -94,11 +95,11 @@ class Network(nn.Module):
     def encode(self, block: Block, state: State, keep: int | None = None) -> Tensor:
         """Embed and mix a block's items, (B, T, D); keep the caches of the newest `keep` items in the state."""
         x = self.embedding(block.codes, block.numbers, block.slot, block.position, block.arrival, block.gaps)
-        bias = block.bias.to(x.dtype)
+        visible = lists_of(block)
         for i, layer in enumerate(self.layers()):
             before = state.caches[i]
-            x, cache = layer(x, bias, before.last(block.n_context) if before else None)
-            state.caches[i] = cache.last(min(keep, cache.k.shape[2])) if keep else None
+            x, cache = layer(x, visible, before.last(block.n_context) if before else None)
+            state.caches[i] = cache.last(min(keep, cache.k.shape[1])) if keep else None
         mixed: Tensor = self.norm(x)
         return mixed
 
@@ -152,6 +153,11 @@ def run_blocks(
     for block in batch.blocks(rule, size, network.settings.slots, draw):
         block = to_device(block, device)
         yield block, network(block, state, keep, detach_policy)
+
+
+def lists_of(block: Block) -> Lists:
+    """What the block's items see, as attention takes it."""
+    return Lists(block.starts, block.rows, block.bias, block.n_context + block.codes.shape[1])
 
 
 def to_device(block: Block, device: torch.device) -> Block:

@@ -11,17 +11,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kvec.encode import sparse
+from kvec.encode.sparse import Lists
+
 
 class Cache(NamedTuple):
-    """Attention's keys and values of the items before a block, each (B, H, C, D / H)."""
+    """Attention's keys and values of context and block, each (B, C + T, D)."""
 
     k: Tensor
     v: Tensor
 
     def last(self, n: int) -> Cache:
         """The newest n of them, cut off from the graph."""
-        start = self.k.shape[2] - n
-        return Cache(self.k[:, :, start:].detach(), self.v[:, :, start:].detach())
+        start = self.k.shape[1] - n
+        return Cache(self.k[:, start:].detach(), self.v[:, start:].detach())
 
 
 class Dropout(nn.Module):
@@ -41,7 +44,7 @@ class Dropout(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention with one additive bias per pair of items."""
+    """Multi-head self-attention over the visible items, with one additive bias per pair."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -50,25 +53,34 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def qkv(self, x: Tensor, before: Cache | None) -> tuple[Tensor, Cache]:
-        """Queries of the block, (B, H, T, D / H); keys and values of context and block."""
-        b, t, _ = x.shape
-        q, k, v = self.project(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        """Queries of the block, (B, T, D); keys and values of context and block, (B, C + T, D)."""
+        q, k, v = self.project(x).view(*x.shape[:2], 3, -1).unbind(2)
         if before is not None:
-            k, v = torch.cat([before.k, k], dim=2), torch.cat([before.v, v], dim=2)
+            k, v = torch.cat([before.k, k], dim=1), torch.cat([before.v, v], dim=1)
         return q, Cache(k, v)
 
-    def forward(self, x: Tensor, bias: Tensor, before: Cache | None = None) -> tuple[Tensor, Cache]:
-        """Mix the visible items of (B, T, D); the bias is (B, 1, T, C + T)."""
+    def forward(self, x: Tensor, visible: Lists, before: Cache | None = None) -> tuple[Tensor, Cache]:
+        """Mix the visible items of (B, T, D)."""
         q, cache = self.qkv(x, before)
-        mixed = functional.scaled_dot_product_attention(q, cache.k, cache.v, attn_mask=bias)
-        return self.out(mixed.transpose(1, 2).flatten(2)), cache
+        is_sparse = sparse.is_built and x.device.type == "cpu" and q.shape[-1] // self.heads <= sparse.MOST_SIZE
+        mixed = sparse.attend(q, cache.k, cache.v, visible, self.heads) if is_sparse else self._dense(q, cache, visible)
+        return self.out(mixed), cache
 
-    def weights(self, x: Tensor, bias: Tensor, before: Cache | None = None) -> Tensor:
+    def _dense(self, q: Tensor, cache: Cache, visible: Lists) -> Tensor:
+        mask = visible.dense(q.shape[0], q.shape[1], q.dtype)
+        q, k, v = self._by_head(q), self._by_head(cache.k), self._by_head(cache.v)
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
+
+    def weights(self, x: Tensor, visible: Lists, before: Cache | None = None) -> Tensor:
         """The shares of attention, mean over heads, (B, T, C + T)."""
         q, cache = self.qkv(x, before)
-        scores = q @ cache.k.transpose(-2, -1) * q.shape[-1] ** -0.5 + bias
-        shares: Tensor = scores.softmax(dim=-1).mean(dim=1)
-        return shares
+        mask = visible.dense(q.shape[0], q.shape[1], q.dtype)
+        q, k = self._by_head(q), self._by_head(cache.k)
+        shares: Tensor = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5 + mask).softmax(dim=-1)
+        return torch.mean(shares, dim=1)
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, D / H)
 
 
 class AttentionBlock(nn.Module):
@@ -81,8 +93,8 @@ class AttentionBlock(nn.Module):
         self.widen, self.narrow = nn.Linear(width, feed_forward), nn.Linear(feed_forward, width)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, bias: Tensor, before: Cache | None = None) -> tuple[Tensor, Cache]:
+    def forward(self, x: Tensor, visible: Lists, before: Cache | None = None) -> tuple[Tensor, Cache]:
         """(B, T, D) in, (B, T, D) out, and the cache for the next block of items."""
-        mixed, cache = self.attention(self.norm1(x), bias, before)
+        mixed, cache = self.attention(self.norm1(x), visible, before)
         x = x + self.dropout(mixed)
         return x + self.dropout(self.narrow(functional.relu(self.widen(self.norm2(x))))), cache

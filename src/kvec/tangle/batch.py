@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from kvec.tangle.tangles import Tangles
-from kvec.tangle.visibility import Rule, fill_bias
+from kvec.tangle.visibility import Rule
 from kvec.tangle.vocabulary import MISSING, UNKNOWN
 
 Ints = npt.NDArray[np.int64]
-HIDDEN = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,14 @@ class Block:
     position: Tensor  # (B, T) index in the sequence
     arrival: Tensor  # (B, T) index in the tangle
     gaps: Tensor | None  # (B, T, 2)
-    bias: Tensor  # (B, 1, T, C + T) 0 (or more) where visible, -∞ elsewhere
+    starts: Tensor  # (B·T + 1,) item r of the flattened block sees rows[starts[r]:starts[r + 1]]
+    rows: Tensor  # (pairs,) int32, rows of its tangle's C + T items
+    bias: Tensor  # (pairs,) added to the attention score
+    n_context: int  # C
     groups: tuple[Group, ...]
     sequences: Tensor  # (S,) indices among the sequences of all B tangles
     gather: Tensor  # (N,) where each real item lies in the groups' padded outputs
     items: Ints  # (N,) indices in the table, sequence by sequence
-    pairs: int  # visible pairs
-
-    @property
-    def n_context(self) -> int:
-        """C."""
-        return self.bias.shape[-1] - self.bias.shape[-2]
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,6 @@ class Batch:
         arrival = np.arange(first, last)
         real = arrival[None, :] < sizes[:, None]  # (B, T)
         items = np.where(real, starts[:, None] + arrival, starts[:, None])
-        bias, pairs = self._bias(rule, first, last)
         sequence = t.sequences.sequence[items]
         opened = sequence - t.sequence_starts[self.members][:, None]
         slot, order = opened % slots, np.broadcast_to(arrival, items.shape)
@@ -119,24 +114,28 @@ class Batch:
             position=torch.from_numpy(t.sequences.position[items].astype(np.int64)),
             arrival=torch.from_numpy(order.astype(np.int64)),
             gaps=None if t.gaps is None else torch.from_numpy(t.gaps[items].astype(np.int64)),
-            bias=torch.from_numpy(bias)[:, None],
-            pairs=pairs,
+            **self._visible(rule, first, last),
             **self._sequences(items, real, is_whole),
         )
 
-    def _bias(self, rule: Rule, first: int, last: int) -> tuple[npt.NDArray[np.float32], int]:
+    def _visible(self, rule: Rule, first: int, last: int) -> dict[str, Any]:
+        """What each item of the block sees; padding sees nothing."""
         context = min(first, rule.window - 1)
-        bias = np.full((len(self.members), last - first, context + last - first), HIDDEN, np.float32)
-        diagonal = np.arange(last - first)
-        bias[:, diagonal, context + diagonal] = 0.0  # padding sees itself, so that no row is empty
-        pairs = 0
+        counts = np.zeros((len(self.members), last - first), np.int64)
+        rows, bias = [], []
         for row, tangle in enumerate(self.members):
             start, end = int(self.tangles.starts[tangle]), int(self.tangles.starts[tangle + 1])
             if start + first < end:
                 seen = rule.look(self.tangles, int(tangle), start + first, min(start + last, end))
-                fill_bias(bias[row], seen.starts, seen.items, seen.bias, start + first - context)
-                pairs += len(seen.items)
-        return bias, pairs
+                counts[row, : len(seen.starts) - 1] = np.diff(seen.starts)
+                rows.append((seen.items - (start + first - context)).astype(np.int32))
+                bias.append(seen.bias)
+        return {
+            "starts": torch.from_numpy(np.concatenate([[0], np.cumsum(counts)])),
+            "rows": torch.from_numpy(np.concatenate(rows)),
+            "bias": torch.from_numpy(np.concatenate(bias)),
+            "n_context": context,
+        }
 
     def _sequences(self, items: Ints, real: npt.NDArray[np.bool_], is_whole: bool) -> dict[str, Any]:
         """Lay the block's real items out sequence by sequence, in groups of like length.

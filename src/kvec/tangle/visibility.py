@@ -138,13 +138,3 @@ def _paper_lists(
             m = previous_match[m]
         starts[i - first + 1] = n
     return starts, items[:n]
-
-
-@_compiled
-def fill_bias(
-    out: npt.NDArray[np.float32], starts: Ints, items: Ints, bias: npt.NDArray[np.float32], context: int
-) -> None:
-    """Write the lists of one tangle into a dense (Q, context + Q) block; column 0 is the item `context`."""
-    for q in range(len(starts) - 1):
-        for p in range(starts[q], starts[q + 1]):
-            out[q, items[p] - context] = bias[p]
