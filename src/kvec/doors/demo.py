@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
 from kvec.decide.halting import decision_table, decisions
@@ -17,6 +16,7 @@ from kvec.doors.show import TrainingDisplay
 from kvec.estimator import KVEC
 from kvec.read.rows import read_table
 from kvec.read.synthetic import DEMO_SCHEMA, demo_traffic
+from kvec.read.table import Table
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
 from kvec.words.explanation import Explanation
@@ -44,7 +44,7 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
     if not 0 <= n_replayed <= TANGLES["unseen"]:
         raise SettingError(f"--tangles is {n_replayed}; it must lie between 0 and {TANGLES['unseen']}")
     began = time.monotonic()
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "kvec.toml").write_text(SCHEMA_TOML, encoding="utf-8")
     tables = {}
@@ -56,7 +56,7 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
     console.print("[bold]1. Traffic[/bold] of five applications, six flows at a time on each link, is made.")
     console.print(
         f"   {n_items['train']:,} packets to learn from, {n_items['unseen']:,} to be tried on. Most flows show their\n"
-        "   application early; some only by repeating a value of an earlier flow of the same link; some late.\n"
+        "   application early; some only by resuming an earlier flow of the same link; some late.\n"
     )
     console.print("[bold]2. A small model[/bold] learns to tell them, and when to stop reading.")
     config = Config.preset("small").override([*SETTINGS, f"training.minutes={minutes}"])
@@ -74,15 +74,12 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
     threshold = model.model_.threshold
     table = decision_table(tangles, model.model_.vocabulary, scores, threshold)
     decided = decisions(table, model.model_.vocabulary.label_names)
-    console.print(
-        "\n[bold]3. Unseen traffic[/bold] flows by; each flow is named as soon as its halting score is full.\n"
-    )
-    replay(tangles, scores, decided, threshold, range(n_replayed), seconds, console)
+    console.print("\n[bold]3. Unseen traffic[/bold] flows by; each flow is named when its halting score is full.\n")
+    classes = model.model_.vocabulary.labels[0]
+    replay(tangles, scores, decided, classes, threshold, range(n_replayed), seconds, console)
 
     (evaluation,) = evaluate_model(model, tangles, scores)
-    console.print(
-        "[bold]4. On all unseen traffic[/bold], beside the best rule that reads the same number of items of each:\n"
-    )
+    console.print("[bold]4. On all unseen traffic[/bold], beside the best rule that reads n items of every flow:\n")
     console.print(evaluation.to_text(), soft_wrap=True)
     chosen = _telling(model, tables["unseen"], decided)
     report_evaluation(
@@ -92,14 +89,14 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
     console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began), soft_wrap=True)
 
 
-def _telling(model: KVEC, unseen: object, decided: Sequence[Decision]) -> list[Explanation]:
-    """Of the first right and early decisions, the one that looked most at other keys."""
+def _telling(model: KVEC, unseen: Table, decided: Sequence[Decision]) -> list[Explanation]:
+    """Of the first right and early decisions, the one whose last look went most to other keys."""
     right = [d for d in decided if d.reason is Reason.HALTED and d.true_labels == d.labels and d.n_observed > 2]
     explained = [model.explain(unseen, d.key, d.tangle, d.sequence) for d in right[:24]]
 
     def share_of_others(explanation: Explanation) -> float:
-        seen = explanation.steps[: explanation.decision.n_observed]
-        return float(np.max([sum(look.weight for look in step.looks if not look.is_own) for step in seen]))
+        last = explanation.steps[explanation.decision.n_observed - 1]
+        return sum(look.weight for look in last.looks if not look.is_own)
 
     return sorted(explained, key=share_of_others)[-1:]
 
@@ -112,7 +109,7 @@ def _farewell(folder: Path, found: Evaluation, chosen: Sequence[Explanation], tr
         f"HM {found.halting.hm:.3f} against {found.fixed.hm:.3f} of the best fixed rule ({gain:+.3f}); "
         f"trained after {trained:.0f} s, done after {whole:.0f} s.",
         "",
-        f"[bold]Left for you:[/bold] {folder}/report.html (open it in a browser), {folder}/model and the tables. Next:",
+        f"[bold]Left for you:[/bold] {folder}/report.html (for a browser), {folder}/model and the tables. Next:",
         f"  kvec inspect {unseen}",
         f"  kvec evaluate {folder}/model {unseen}",
         f"  kvec decide {folder}/model {unseen}",

@@ -19,6 +19,7 @@ from kvec.tangle.tangles import Tangles
 from kvec.words.items import Decision
 
 FRAMES = 20  # pictures per second at the most
+KEY, METER, LABEL = 15, 8, 33  # widths of the columns beside the items
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
@@ -29,6 +30,7 @@ class Lane:
     decision: Decision
     glyphs: list[tuple[str, str]] = field(default_factory=list)  # of each item so far, and its style
     halt: float = 0.0  # halting score of the newest item
+    guess: str = ""  # what the label would be now
 
     @property
     def is_decided(self) -> bool:
@@ -43,8 +45,8 @@ class Lane:
 
 
 def replay(
-    tangles: Tangles, scores: Scores, decisions: Sequence[Decision], threshold: float, which: Sequence[int],
-    seconds: float, console: Console,
+    tangles: Tangles, scores: Scores, decisions: Sequence[Decision], classes: tuple[str, ...], threshold: float,
+    which: Sequence[int], seconds: float, console: Console,
 ) -> None:  # fmt: skip
     """Show the chosen tangles one after the other, each in about `seconds`; at once, and as lines, without a terminal.
 
@@ -54,14 +56,14 @@ def replay(
         items = range(int(tangles.starts[tangle]), int(tangles.starts[tangle + 1]))
         title = f"tangle {number} of {len(which)}: {len(items)} items of {_n_sequences(tangles, tangle)} keys"
         if console.is_terminal:
-            _live(tangles, scores, decisions, threshold, items, title, seconds, console)
+            _live(tangles, scores, decisions, classes, threshold, items, title, seconds, console)
         else:
             _lines(tangles, decisions, items, title, console)
 
 
 def _live(
-    tangles: Tangles, scores: Scores, decisions: Sequence[Decision], threshold: float, items: range, title: str,
-    seconds: float, console: Console,
+    tangles: Tangles, scores: Scores, decisions: Sequence[Decision], classes: tuple[str, ...], threshold: float,
+    items: range, title: str, seconds: float, console: Console,
 ) -> None:  # fmt: skip
     lanes: dict[int, Lane] = {}
     place = np.empty(tangles.n_items, np.int64)
@@ -73,8 +75,9 @@ def _live(
             sequence = int(tangles.sequences.sequence[item])
             lane = lanes.setdefault(sequence, Lane(decisions[sequence]))
             glyph, style = glyphs[i]
-            lane.glyphs.append((glyph, f"{style} dim" if lane.is_decided else style))
+            lane.glyphs.append((glyph, f"dim {style}" if lane.is_decided else style))
             lane.halt = float(scores.halt[place[item]])
+            lane.guess = _guess(classes, scores.classes[0][place[item]])
             due = started + seconds * (i + 1) / len(items)
             wait = due - time.monotonic()
             if wait > 0 or time.monotonic() - drawn > 1 / FRAMES or i + 1 == len(items):
@@ -97,21 +100,23 @@ def _lines(
 
 
 def _picture(lanes: Iterable[Lane], threshold: float, heading: str, console: Console) -> Group:
+    room = max(console.width - KEY - METER - LABEL - 6, 8)
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, min_width=16)
-    room = max(console.width - 16 - 14 - 36 - 6, 10)
-    grid.add_column(no_wrap=True, min_width=room, max_width=room)
-    grid.add_column(no_wrap=True, min_width=12)
-    grid.add_column(no_wrap=True, min_width=36)
+    for width in (KEY, room, METER, LABEL):
+        grid.add_column(no_wrap=True, min_width=width, max_width=width)
     for lane in lanes:
         flow = Text()
-        for glyph, style in lane.glyphs[-room:]:
+        for i, (glyph, style) in enumerate(lane.glyphs, start=1):
             flow.append(glyph, style)
-        score = lane.halt / threshold if threshold else 1.0
-        meter = Text("decided", "dim") if lane.is_decided else Text(bar(score, 10), "yellow")
-        verdict = Text(_verdict(lane), _VERDICT[lane.is_right]) if lane.is_decided else Text("waiting", "dim")
-        grid.add_row(Text(plain(lane.decision.key, 16)), flow, meter, verdict)
-    names = Text("key".ljust(18) + "items as they arrive".ljust(room + 2) + "halting".ljust(14) + "label", "dim")
+            if i == lane.decision.n_observed:
+                flow.append("┃", _VERDICT[lane.is_right])
+        if lane.is_decided:
+            meter, verdict = Text(bar(1.0, METER), "dim green"), Text(_verdict(lane), _VERDICT[lane.is_right])
+        else:
+            score = lane.halt / threshold if threshold else 1.0
+            meter, verdict = Text(bar(score, METER), "yellow"), Text(lane.guess, "dim")
+        grid.add_row(Text(plain(lane.decision.key, KEY)), flow[-room:], meter, verdict)
+    names = Text("  ".join(["key".ljust(KEY), "items".ljust(room), "halting".ljust(METER), "label"]), "dim")
     return Group(Text(heading, "bold"), names, grid, Text(""))
 
 
@@ -125,6 +130,11 @@ def _verdict(lane: Lane) -> str:
     return f"{plain(decision.label, 12)} {100 * decision.probability:.0f} % after {items}{mark}"
 
 
+def _guess(classes: tuple[str, ...], probabilities: np.ndarray) -> str:
+    best = int(probabilities.argmax())
+    return f"{plain(classes[best], 12)}? {100 * probabilities[best]:.0f} %"
+
+
 def _heading(tangles: Tangles, item: int, title: str) -> str:
     if tangles.time is None:
         return title
@@ -136,7 +146,7 @@ def _glyphs(tangles: Tangles, items: range) -> list[tuple[str, str]]:
     """A column as high as the size of each item, in the colour of its direction."""
     rows = tangles.frame.select("value.size", "value.direction")[items.start : items.stop].rows()
     return [
-        (_HEIGHTS[min(int(math.log2(size + 1) / 1.4), 7)], ("magenta", "cyan")[direction]) for size, direction in rows
+        (_HEIGHTS[min(int(math.sqrt(size / 1500) * 8), 7)], ("magenta", "cyan")[direction]) for size, direction in rows
     ]
 
 

@@ -14,7 +14,11 @@ from rich.text import Text
 if TYPE_CHECKING:
     from kvec.learn.trainer import Run, Step
 
-TERMS = ("loss", "classification", "policy", "lateness", "every", "baseline")
+TERMS = {
+    "loss": "loss", "classification": "class", "policy": "policy", "lateness": "late", "every": "every",
+    "baseline": "base",
+}  # fmt: skip
+WIDE = 110  # columns of a terminal in which the bar has room for all loss terms
 SCORES = {"accuracy": "accuracy", "earliness": "earliness", "hm": "HM", "end_accuracy": "at end"}
 
 
@@ -49,11 +53,12 @@ class TrainingDisplay:
         """Hear about one batch."""
         if self._progress is None:
             return
-        terms = "  ".join(f"{name} {value:.3f}" for name, value in step.terms.items() if value and name in TERMS)
+        terms = [f"{shown} {step.terms[name]:.3f}" for name, shown in TERMS.items() if step.terms.get(name)]
+        room = len(terms) if self._console.width >= WIDE else 1
         left = time_left(self._epochs, self._minutes, self._seconds, step)
         self._progress.update(
             self._task, description=f"epoch {step.epoch + 1}/{self._epochs}", total=step.n_steps, completed=step.step,
-            terms=terms, left=f"at most {clock(left)} left",
+            terms="  ".join(terms[:room]), left=f"at most {clock(left)} left",
         )  # fmt: skip
 
     def on_epoch(self, run: Run) -> None:
@@ -71,17 +76,21 @@ class TrainingDisplay:
 
 
 def epoch_header(terms: tuple[str, ...]) -> str:
-    """The names over the lines of the epochs; earliness is better when lower."""
-    names = [*terms, *SCORES.values()]
-    return "  ".join(["epoch".rjust(7), *(name.rjust(max(len(name), 6)) for name in names), "seconds"])
+    """The names over the lines of the epochs: loss terms, then scores on the validation sequences."""
+    names = [*(TERMS[name] for name in terms), *SCORES.values(), "sec"]
+    return " ".join(["epoch".rjust(6), *(_cell(name, name) for name in names)])
 
 
 def epoch_line(record: dict[str, float], terms: tuple[str, ...], epochs: int, is_best: bool) -> str:
-    """One epoch in numbers: its loss terms, and accuracy, earliness and HM on the validation sequences."""
-    cells = [f"{record['epoch']:.0f}/{epochs}".rjust(7)]
-    cells += [f"{record.get(name, 0.0):.3f}".rjust(max(len(name), 6)) for name in terms]
-    cells += [f"{record[name]:.4f}".rjust(max(len(shown), 6)) for name, shown in SCORES.items()]
-    return "  ".join([*cells, f"{record['seconds']:.1f}".rjust(7)]) + ("  best so far" if is_best else "")
+    """One epoch in numbers: its loss terms, and accuracy, earliness (lower is better) and HM."""
+    cells = [f"{record['epoch']:.0f}/{epochs}".rjust(6)]
+    cells += [_cell(f"{record.get(name, 0.0):.3f}", TERMS[name]) for name in terms]
+    cells += [_cell(f"{record[name]:.4f}", shown) for name, shown in SCORES.items()]
+    return " ".join([*cells, _cell(f"{record['seconds']:.1f}", "sec")]) + ("  best" if is_best else "")
+
+
+def _cell(text: str, name: str) -> str:
+    return text.rjust(max(len(name), 6))
 
 
 def time_left(epochs: int, minutes: float, seconds: list[float], step: Step) -> float:
