@@ -163,8 +163,11 @@ def save_progress(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mappin
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    fresh.write_bytes(save_tensors(kept, metadata={"kvec": json.dumps(facts)}))
-    fresh.replace(path)
+    try:
+        fresh.write_bytes(save_tensors(kept, metadata={"kvec": json.dumps(facts)}))
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
