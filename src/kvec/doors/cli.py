@@ -15,7 +15,7 @@ from typer import Argument, Option
 
 from kvec import __version__
 from kvec.doors.flags import SchemaFlags, with_schema_flags
-from kvec.doors.messages import Stopped, one_line, say, tell_table
+from kvec.doors.messages import Stopped, one_line, say, warn_of
 from kvec.words.errors import KvecError, ModelError, SettingError
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
@@ -229,7 +229,7 @@ def decide(
         return
     write_decisions(rows, output)
     halted = int((rows["reason"] == "halted").sum())
-    say(f"{rows.height:,} decisions are in {output}; {halted:,} were made before the sequence was over")
+    say(f"{rows.height:,} decisions are in {output}; {halted:,} by halting, the others at the end")
 
 
 @app.command(epilog="Example: [bold]kvec explain model items.csv --key 10.0.0.7:51234 --picture why.svg[/bold]")
@@ -297,7 +297,7 @@ def _read_for(loaded: Any, data: Path, labels: Path | None = None, needs_labels:
     from kvec.doors.sources import read_by_schema
 
     table = read_by_schema(data, loaded.model_.schema, labels)
-    tell_table(table, but_not=() if needs_labels else ("missing labels",))
+    warn_of(table, but_not=() if needs_labels else ("missing labels",))
     return table
 
 

@@ -39,14 +39,14 @@ def inspection_text(found: Inspection, items: Table, origin: str = "") -> str:
         *((f"classes of {name}", f"{len(counts):,}") for name, counts in found.labels.items()),
     ]
     fields = [
-        (field.name, field.kind, f"{field.values:,}", f"{field.missing:,}" if field.missing else "", field.guessed)
+        (field.name, field.kind, f"{field.values:,}", f"{field.missing:,}" if field.missing else "")
         for field in found.fields
     ]
     parts = [items.source + (f"   (schema from {origin})" if origin else ""), table(facts)]
-    parts.append(table(fields, ("field", "kind", "values", "missing", "guessed from"), right=(2, 3)))
+    parts.append(table(fields, ("field", "kind", "values", "missing"), right=(2, 3)))
     parts += [_balance(name, counts) for name, counts in found.labels.items() if counts]
-    columns = [line for line in guesses(items) if "is guessed" in line]
-    parts += ["\n".join(columns)] if columns else []
+    if guessed := guesses(items):
+        parts.append("\n".join(["guessed", *(f"  {line}" for line in guessed)]))
     if found.findings:
         parts.append("\n".join(["looks wrong", *(f"  {finding.text}" for finding in found.findings)]))
     else:

@@ -24,12 +24,8 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def tell_table(table: Table, origin: str = "", but_not: tuple[str, ...] = ()) -> None:
-    """Say where the schema came from, what was guessed, and what was odd in the rows."""
-    if origin:
-        say(f"schema from {origin}")
-    for line in guesses(table):
-        say(line)
+def warn_of(table: Table, but_not: tuple[str, ...] = ()) -> None:
+    """Say what was odd in the rows of a table."""
     for note in table.notes:
         if note.kind not in but_not:
             say(f"warning: {note.text}")
@@ -37,10 +33,5 @@ def tell_table(table: Table, origin: str = "", but_not: tuple[str, ...] = ()) ->
 
 def guesses(table: Table) -> list[str]:
     """What was guessed about a table, in words."""
-    kinds = {field.name: field.kind for field in table.schema.values}
-    lines = []
-    for name, why in table.guessed.items():
-        role = name.removeprefix("schema.")
-        what = f"{role} is taken as {kinds[name]}" if name in kinds else f"{role} is guessed"
-        lines.append(f"{what}: {why}")
-    return lines
+    kinds = {field.name: f"{field.kind}, " for field in table.schema.values}
+    return [f"{name.removeprefix('schema.')}: {kinds.get(name, '')}{why}" for name, why in table.guessed.items()]

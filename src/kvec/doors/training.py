@@ -12,7 +12,7 @@ from typing import Any
 from kvec.decide.checkpoint import require_model_place
 from kvec.doors.flags import SchemaFlags
 from kvec.doors.measuring import evaluate_model
-from kvec.doors.messages import Stopped, say, tell_table
+from kvec.doors.messages import Stopped, guesses, say, warn_of
 from kvec.doors.show import TrainingDisplay
 from kvec.doors.sources import read_by_flags, read_by_schema
 from kvec.estimator import KVEC
@@ -46,8 +46,9 @@ def train_model(
     require_model_place(output)
     unfinished = output.with_name(output.name + ".training")
     table, origin = read_by_flags(data, flags)
+    warn_of(table, but_not=("missing labels",))  # they are refused below
     if not quiet:
-        tell_table(table, origin)
+        _tell_schema(table, origin)
     held_out: Table | None = None
     tested = None if test is None else read_by_schema(test, table.schema, flags.labels)
     if validation is not None:
@@ -94,14 +95,20 @@ def shares_of(text: str) -> tuple[float, ...]:
     return shares
 
 
+def _tell_schema(table: Table, origin: str) -> None:
+    if origin:
+        print(f"schema from {origin}")
+    for line in guesses(table):
+        print(f"guessed: {line}")
+
+
 def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_split: bool) -> None:
     trained = model.model_
     best = max(trained.history, key=lambda record: record["hm"])
-    print(f"the model is in {output} (θ = {trained.threshold:.3g}, chosen on validation)")
+    print(f"the model is in {output}; epoch {best['epoch']:.0f} of {len(trained.history)} was best on validation:")
     print(
-        f"validation: accuracy {best['accuracy']:.4f}, earliness {best['earliness']:.4f} (lower is better), "
-        f"HM {best['hm']:.4f}; accuracy at the end {best['end_accuracy']:.4f}; "
-        f"epoch {best['epoch']:.0f} of {len(trained.history)} was best"
+        f"accuracy {best['accuracy']:.4f}, earliness {best['earliness']:.4f} (lower is better), HM {best['hm']:.4f} "
+        f"at θ = {trained.threshold:.3g}; accuracy at the end {best['end_accuracy']:.4f}"
     )
     if is_split:
         more = ["--labels", str(flags.labels)] if flags.labels else []
