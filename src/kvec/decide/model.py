@@ -17,7 +17,7 @@ from kvec.encode.attention import AttentionBlock, Cache
 from kvec.encode.embedding import Embedding, Vocabularies
 from kvec.encode.fusion import Fusion
 from kvec.encode.sparse import Lists
-from kvec.tangle.batch import Batch, Block, Draw
+from kvec.tangle.batch import Batch, Block, Draw, Group
 from kvec.tangle.tangles import GAP_STEPS
 from kvec.tangle.visibility import Rule
 from kvec.tangle.vocabulary import Vocabulary
@@ -108,14 +108,15 @@ class Network(nn.Module):
         flat = self.encode(block, state, keep).flatten(0, 1)  # (B·T, D)
         fused, hidden, memory = [], [], []
         for group in block.groups:
-            who = block.sequences[group.first : group.last]
+            who = group.sequences
             steps, last = self.fusion(flat[group.rows], state.hidden[who], state.memory[who])
             fused.append(steps.flatten(0, 1))
             hidden.append(steps[-1])
             memory.append(last)
         if keep is not None:
-            state.hidden = state.hidden.index_copy(0, block.sequences, torch.cat(hidden).detach())
-            state.memory = state.memory.index_copy(0, block.sequences, torch.cat(memory).detach())
+            who = torch.cat([group.sequences for group in block.groups])
+            state.hidden = state.hidden.index_copy(0, who, torch.cat(hidden).detach())
+            state.memory = state.memory.index_copy(0, who, torch.cat(memory).detach())
         return self.heads(torch.cat(fused)[block.gather], detach_policy)
 
     def heads(self, representation: Tensor, detach_policy: bool = False) -> Outputs:
@@ -165,7 +166,7 @@ def to_device(block: Block, device: torch.device) -> Block:
     if device.type == "cpu":
         return block
     moved: dict[str, Any] = {name: v.to(device) for name, v in vars(block).items() if isinstance(v, Tensor)}
-    groups = tuple(replace(group, rows=group.rows.to(device)) for group in block.groups)
+    groups = tuple(Group(group.rows.to(device), group.sequences.to(device)) for group in block.groups)
     return replace(block, groups=groups, **moved)
 
 

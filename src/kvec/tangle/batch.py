@@ -23,11 +23,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Group:
-    """Sequences of like length that the fusion runs side by side."""
+    """Sequences of like length that the fusion runs side by side; padding repeats a row or a sequence."""
 
-    first: int  # of the block's sequences, in their order
-    last: int
-    rows: Tensor  # (L, last - first) the items' rows in the flattened block; padding repeats a row
+    rows: Tensor  # (L, S) the items' rows in the flattened block
+    sequences: Tensor  # (S,) indices among the sequences of all B tangles
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,6 @@ class Block:
     bias: Tensor  # (pairs,) added to the attention score
     n_context: int  # C
     groups: tuple[Group, ...]
-    sequences: Tensor  # (S,) indices among the sequences of all B tangles
     gather: Tensor  # (N,) where each real item lies in the groups' padded outputs
     items: Ints  # (N,) indices in the table, sequence by sequence
 
@@ -150,21 +148,21 @@ class Batch:
         owner, starts, counts = np.unique(t.sequences.sequence[flat], return_index=True, return_counts=True)
         longest_first = np.argsort(-counts, kind="stable")
         starts, counts = starts[longest_first], counts[longest_first]
+        local = _find(self.sequences, owner)[longest_first]
         groups, gather, done = [], np.empty(len(rows), np.int64), 0
-        for first, last in _like_lengths(counts, *((16, 0.8) if is_whole else (1, 1.0))):
-            steps = np.arange(counts[first])
-            within = steps[:, None] < counts[first:last]  # (L, S)
-            index = np.where(within, starts[first:last] + steps[:, None], starts[first:last])
-            groups.append(Group(first, last, torch.from_numpy(rows[index])))
+        for first, last in _like_lengths(counts, *((32, 0.75) if is_whole else (1, 1.0))):
+            who = np.arange(first, last)
+            longest = int(counts[first])
+            if is_whole:  # few different shapes: the fusion prepares itself anew for each
+                longest = -(-longest // 8) * 8
+                who = np.concatenate([who, np.full(-len(who) % 16, last - 1)])
+            steps = np.arange(longest)[:, None]
+            within = (steps < counts[who]) & (np.arange(len(who)) < last - first)  # (L, S)
+            index = np.where(within, starts[who] + steps, starts[who])
+            groups.append(Group(torch.from_numpy(rows[index]), torch.from_numpy(local[who])))
             gather[index[within]] = done + np.flatnonzero(within)
             done += within.size
-        local = _find(self.sequences, owner)
-        return {
-            "groups": tuple(groups),
-            "sequences": torch.from_numpy(local[longest_first]),
-            "gather": torch.from_numpy(gather),
-            "items": flat,
-        }
+        return {"groups": tuple(groups), "gather": torch.from_numpy(gather), "items": flat}
 
 
 def plan_batches(
