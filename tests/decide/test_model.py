@@ -82,7 +82,7 @@ def test_caches_hold_no_more_than_the_window() -> None:
         network(block, state, rule.window - 1)
         for cache in state.caches:
             assert cache is not None
-            assert cache.k.shape[2] <= 8
+            assert cache.k.shape[1] <= 8
             assert not cache.k.requires_grad and not cache.v.requires_grad
         assert not state.hidden.requires_grad and not state.memory.requires_grad
 

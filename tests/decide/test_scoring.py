@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import polars as pl
 import pytest
-import torch
-from tests.properties.strategies import TYPES, Arrival, encode, frame_of, small_network
+from tests.properties.strategies import TYPES, Arrival, Largest, dense_attention, encode, frame_of, small_network
 
 from kvec.decide.scoring import score
 from kvec.tangle.visibility import make_rule
@@ -61,18 +62,9 @@ def test_no_items_no_scores() -> None:
     assert len(scores.halt) == 0 and scores.offsets.tolist() == [0]
 
 
-def test_a_long_tangle_is_scored_in_bounded_memory() -> None:
-    """A square of 20,000 x 20,000 would hold 400 million numbers; nothing here holds more than three million."""
-    largest = 0
-
-    class Watch(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            nonlocal largest
-            result = func(*args, **(kwargs or {}))
-            if isinstance(result, torch.Tensor):
-                largest = max(largest, result.numel())
-            return result
-
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_a_long_tangle_is_scored_in_bounded_memory(is_dense: bool) -> None:
+    """A square of 20,000 x 20,000 would hold 400 million numbers; nothing here holds more than a block's mask."""
     rng = np.random.default_rng(0)
     n = 20_000
     frame = frame_of(arrivals(1)).drop("value.direction", "end")
@@ -87,7 +79,7 @@ def test_a_long_tangle_is_scored_in_bounded_memory() -> None:
         schema_overrides={"label.kind": pl.String},
     )
     tangles = encode(frame)
-    with Watch():
+    with Largest() as largest, dense_attention() if is_dense else nullcontext():
         scores = score(NETWORK, tangles, make_rule(Visibility()), block=512)
     assert len(scores.halt) == n and np.isfinite(scores.halt).all()
-    assert 500_000 < largest < 3_000_000
+    assert 1000 < largest.size <= 2 * 512 * 1535

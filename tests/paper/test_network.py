@@ -14,6 +14,7 @@ from tests.properties.strategies import (
     Arrival,
     assert_same,
     by_item,
+    dense_attention,
     encode,
     frame_of,
     small_network,
@@ -21,7 +22,7 @@ from tests.properties.strategies import (
 )
 from torch import Tensor
 
-from kvec.decide.model import Network
+from kvec.decide.model import Network, lists_of
 from kvec.encode.fusion import Fusion
 from kvec.tangle.batch import Batch, Draw
 from kvec.tangle.tangles import Tangles
@@ -97,11 +98,15 @@ NETWORK = small_network()
 def test_the_whole_network(one: list[Arrival], two: list[Arrival], visibility: Visibility) -> None:
     tangles, rule = encode(frame_of(one, two)), make_rule(visibility)
     fast = by_item(NETWORK, tangles, rule)
+    with dense_attention():
+        dense = by_item(NETWORK, tangles, rule)
     for number in range(2):
         start, end = int(tangles.starts[number]), int(tangles.starts[number + 1])
         seen = rule.look(tangles, number, start, end)
         visible = [(seen.of(q) - start).tolist() for q in range(end - start)]
-        assert_same(fast[start:end], slow_network(NETWORK, tangles, number, visible), 1e-10)
+        slow = slow_network(NETWORK, tangles, number, visible)
+        assert_same(fast[start:end], slow, 1e-10)
+        assert_same(dense[start:end], slow, 1e-10)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +150,8 @@ def test_attention_is_spread_over_the_visible_items_alone(arrivals: list[Arrival
     attention = NETWORK.blocks[0].attention
     n = len(arrivals)
     x = torch.randn(1, n, SMALL.width, dtype=torch.float64, generator=torch.Generator().manual_seed(n))
-    bias = block.bias.double()
-    mixed, _ = attention(x, bias)
-    weights = attention.weights(x, bias)[0]
+    mixed, _ = attention(x, lists_of(block))
+    weights = attention.weights(x, lists_of(block))[0]
     q, k, v = (x[0] @ attention.project.weight.T + attention.project.bias).chunk(3, dim=1)
     seen = rule.look(tangles, 0, 0, n)
     for i in range(n):

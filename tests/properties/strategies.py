@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +13,10 @@ import torch
 from hypothesis import strategies as st
 from tests.paper.slow import SlowItem, slow_bin
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kvec.decide.model import Network, Outputs, build_network, in_batch_order, run_blocks
+from kvec.encode import sparse
 from kvec.tangle.batch import Batch, Draw
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import Rule
@@ -24,7 +28,9 @@ EDGES = (0.5, 1.5)
 SIZE_EDGES = (1.0, 2.5)  # a categorical field of whole numbers may be told by quantile too
 VOCABULARY = Vocabulary(
     fields=(
-        FieldVocabulary("size", "categorical", values=(0, 1, 2), edges=SIZE_EDGES),  # items hold 3 and 4 too: never seen
+        FieldVocabulary(
+            "size", "categorical", values=(0, 1, 2), edges=SIZE_EDGES
+        ),  # items hold 3 and 4 too: never seen
         FieldVocabulary("direction", "categorical", values=("in", "out")),
         FieldVocabulary("load", "binned", edges=EDGES),
         FieldVocabulary("heat", "projected", mean=0.5, scale=2.0),
@@ -167,3 +173,28 @@ def by_item(
 def assert_same(actual: Tensor, expected: Tensor, tolerance: float = _CLOSE) -> None:
     """Equal but for rounding in float64; NaN only where both have it."""
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance * 10, equal_nan=True)
+
+
+@contextmanager
+def dense_attention() -> Iterator[None]:
+    """Attend through dense masks, as where the C extension is missing."""
+    was_built, sparse.is_built = sparse.is_built, False
+    try:
+        yield
+    finally:
+        sparse.is_built = was_built
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the largest tensor that any operation makes, forwards or backwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for made in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(made, Tensor):
+                self.size = max(self.size, made.numel())
+        return result

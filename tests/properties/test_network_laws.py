@@ -16,6 +16,7 @@ from tests.properties.strategies import (
     Arrival,
     assert_same,
     by_item,
+    dense_attention,
     encode,
     frame_of,
     outputs_of,
@@ -64,7 +65,10 @@ def test_any_block_size_gives_the_same(
     arrivals: list[list[Arrival]], visibility: Visibility, block: int, schema: dict[str, Any]
 ) -> None:
     rule, tangles = make_rule(visibility), encode(frame_of(*arrivals), **schema)
-    assert_same(by_item(NETWORK, tangles, rule, block), by_item(NETWORK, tangles, rule))
+    whole = by_item(NETWORK, tangles, rule)
+    assert_same(by_item(NETWORK, tangles, rule, block), whole)
+    with dense_attention():
+        assert_same(by_item(NETWORK, tangles, rule, block), whole)
 
 
 @given(st.lists(tangled(12), min_size=1, max_size=2), st.permutations(range(4)), st.booleans(), VISIBILITIES)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.strategies import VISIBILITIES, Arrival, encode, frame_of, tangled
 
-from kvec.tangle.batch import HIDDEN, Batch, plan_batches
+from kvec.tangle.batch import Batch, plan_batches
 from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import MISSING, UNKNOWN
 from kvec.words.config import Visibility
@@ -41,48 +41,25 @@ def test_blocks_hold_every_item_once_and_every_visible_pair(
         n_context = min(first, rule.window - 1)
         b, t, _ = block.codes.shape
         assert (b, block.n_context) == (len(given), n_context)
-        assert block.bias.shape == (b, 1, t, n_context + t)
         assert t <= size
-        pairs = 0
+        assert len(block.starts) == b * t + 1
+        assert len(block.rows) == len(block.bias) == block.starts[-1]
+        assert not block.bias.any()
         for row, tangle in enumerate(members.tolist()):
             start, end = int(tangles.starts[tangle]), int(tangles.starts[tangle + 1])
             for q in range(t):
                 i = start + first + q
-                visible = torch.nonzero(block.bias[row, 0, q] != HIDDEN)[:, 0] + start + first - n_context
+                listed = block.rows[block.starts[row * t + q] : block.starts[row * t + q + 1]]
+                visible = (listed + start + first - n_context).tolist()
                 if i < end:
-                    assert sorted(visible.tolist()) == sorted(rule.look(tangles, tangle, i, i + 1).of(0).tolist())
-                    pairs += len(visible)
+                    assert visible == rule.look(tangles, tangle, i, i + 1).of(0).tolist()
                     assert block.codes[row, q].tolist() == tangles.codes[i].tolist()
                     assert block.arrival[row, q] == first + q
                     assert block.position[row, q] == tangles.sequences.position[i]
                 else:
-                    assert visible.tolist() == [i]  # padding sees itself, so that no row is empty
-        assert block.pairs == pairs
+                    assert visible == []  # padding
         seen += block.items.tolist()
     assert sorted(seen) == list(range(tangles.n_items))
-
-
-@given(st.lists(tangled(15), min_size=1, max_size=4), st.integers(1, 16))
-def test_groups_lay_sequences_out_one_by_one(given: list[list[Arrival]], size: int) -> None:
-    tangles = encode(frame_of(*given))
-    batch = Batch.of(tangles, np.arange(len(given)))
-    rule = make_rule(Visibility())
-    for number, block in enumerate(batch.blocks(rule, size, slots=3)):
-        b, t, _ = block.codes.shape
-        table = np.full((b, t), -1)
-        for row in range(b):
-            here = np.arange(int(tangles.starts[row]) + number * size, int(tangles.starts[row + 1]))[:t]
-            table[row, : len(here)] = here
-        padded = []
-        for group in block.groups:
-            steps = table.ravel()[group.rows.numpy()]  # (L, S) items
-            owners = tangles.sequences.sequence[steps]
-            assert (owners == batch.sequences[block.sequences[group.first : group.last].numpy()]).all()
-            if len(list(batch.blocks(rule, size, slots=3))) > 1:
-                assert all(len(set(column)) == len(column) for column in steps.T.tolist())  # last states are real
-            padded += steps.ravel().tolist()
-        assert np.array(padded)[block.gather.numpy()].tolist() == block.items.tolist()
-        assert len(set(block.sequences.tolist())) == len(block.sequences)
 
 
 def test_draws_permute_slots_and_shift_arrivals() -> None:
@@ -148,9 +125,12 @@ def test_plans_are_drawn_by_the_generator_alone() -> None:
 
 
 @pytest.mark.parametrize("rule", ["paper", "window"])
-def test_blocks_of_a_long_tangle_never_hold_a_square(rule: str) -> None:
+def test_blocks_of_a_long_tangle_hold_visible_pairs_alone(rule: str) -> None:
     tangles = encode(frame_of(arrivals(20_000, n_keys=4)))
-    made = make_rule(Visibility(rule=rule, window=100))
-    sizes = [block.bias.numel() for block in Batch.of(tangles, np.arange(1)).blocks(made, 256, slots=3)]
-    assert max(sizes) <= 256 * (256 + 99)
-    assert len(sizes) == 79
+    made = make_rule(Visibility(rule=rule, window=100, own=10, others=20))
+    blocks = list(Batch.of(tangles, np.arange(1)).blocks(made, 256, slots=3))
+    assert len(blocks) == 79
+    for block in blocks:
+        assert block.n_context <= 99
+        assert int(block.rows.max()) < block.n_context + 256
+        assert len(block.rows) <= 256 * (100 if rule == "window" else 31)

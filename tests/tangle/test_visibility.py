@@ -7,7 +7,7 @@ import pytest
 from tests.properties.strategies import Arrival, encode, frame_of
 
 from kvec.tangle.tangles import Tangles
-from kvec.tangle.visibility import PaperRule, WindowRule, fill_bias, make_rule
+from kvec.tangle.visibility import PaperRule, WindowRule, make_rule
 from kvec.words.config import Visibility
 
 
@@ -92,12 +92,6 @@ def test_make_rule() -> None:
     assert make_rule(Visibility()) == PaperRule(1024, 128, 64)
     assert make_rule(Visibility(rule="window", window=256)) == WindowRule(256)
     assert make_rule(Visibility(use_key_correlation=False)) == PaperRule(1024, 0, 64)
-
-
-def test_fill_bias() -> None:
-    out = np.full((2, 4), -np.inf, np.float32)
-    fill_bias(out, np.array([0, 2, 3]), np.array([12, 11, 13]), np.array([0.0, 0.5, 1.5], np.float32), 10)
-    assert out.tolist() == [[-np.inf, 0.5, 0.0, -np.inf], [-np.inf, -np.inf, -np.inf, 1.5]]
 
 
 @pytest.mark.parametrize("n", [50_000])
