@@ -1,0 +1,50 @@
+# One word per wish. Only Python 3.11 or later, pip and make are needed; everything else is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DATA ?= demo/train.parquet
+SCHEMA ?=
+
+.PHONY: help setup demo test check format bench clean
+
+help:
+	@echo "make setup    create .venv and install kvec with all it needs"
+	@echo "make demo     made traffic, a small model, and decisions that appear while items flow by"
+	@echo "make test     all tests"
+	@echo "make check    ruff, mypy and the rule of imports"
+	@echo "make format   let ruff tidy up"
+	@echo "make bench    training speed and memory, on an idle machine (DATA=table, SCHEMA=toml)"
+	@echo "make clean    remove what was made"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt $(wildcard src/kvec/encode/*.c src/kvec/encode/*.h)
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"kvec needs Python 3.11 or later, not {v[0]}.{v[1]}; say which with: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $(READY)
+
+demo: $(READY)
+	@$(BIN)/kvec demo --out demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n auto
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -p no:cacheprovider tests/test_architecture.py
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	@test -e "$(DATA)" || { echo "there is no $(DATA); make demo makes it, or: make bench DATA=flows.parquet"; exit 2; }
+	$(BIN)/python benchmarks/train/bench.py "$(DATA)" $(if $(SCHEMA),--schema "$(SCHEMA)")
+
+clean:
+	rm -rf $(VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
