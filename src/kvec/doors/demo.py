@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kvec.decide.halting import decision_table, decisions
 from kvec.doors.measuring import Evaluation, evaluate_model, report_evaluation
 from kvec.doors.messages import Stopped
 from kvec.doors.replay import replay
@@ -71,22 +70,18 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
 
     tangles = model.tangles(tables["unseen"])
     scores = model.scores(tangles)
-    threshold = model.model_.threshold
-    table = decision_table(tangles, model.model_.vocabulary, scores, threshold)
-    decided = decisions(table, model.model_.vocabulary.label_names)
     console.print("\n[bold]3. Unseen traffic[/bold] flows by; each flow is named when its halting score is full.\n")
-    classes = model.model_.vocabulary.labels[0]
-    replay(tangles, scores, decided, classes, threshold, range(n_replayed), seconds, console)
+    replay(model, tangles, scores, range(n_replayed), seconds, console)
 
     (evaluation,) = evaluate_model(model, tangles, scores)
     console.print("[bold]4. On all unseen traffic[/bold], beside the best rule that reads n items of every flow:\n")
-    console.print(evaluation.to_text(), soft_wrap=True)
-    chosen = _telling(model, tables["unseen"], decided)
+    console.print(evaluation.to_text())
+    chosen = _telling(model, tables["unseen"], model.decide(tangles))
     report_evaluation(
         folder / "report.html", model, (evaluation,), "kvec demo: made traffic", "kvec demo",
         {"data": "made traffic, unseen", "sequences": tangles.n_sequences, "items": tangles.n_items}, chosen,
     )  # fmt: skip
-    console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began), soft_wrap=True)
+    console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began))
 
 
 def _telling(model: KVEC, unseen: Table, decided: Sequence[Decision]) -> list[Explanation]:
