@@ -36,7 +36,7 @@ from kvec.learn.trainer import (
     Step,
     class_weights,
     delay,
-    floor_at,
+    delay_cost_at,
     learning_rate,
     new_run,
     restore_run,
@@ -114,10 +114,10 @@ def assert_same_end(one: Run, two: Run) -> None:
 
 def test_a_planted_class_is_learned_and_told_where_it_shows() -> None:
     config = replace(TINY, deciding=replace(TINY.deciding, tune_threshold=False))
-    run = trained(with_training(config, epochs=10, delay_cost=0.5))
+    run = trained(with_training(config, epochs=16))
     best = run.best_record
     assert best["accuracy"] > 0.95
-    assert best["earliness"] == pytest.approx(3 / 8, abs=0.05)  # the sign stands at 3 of 8
+    assert 3 / 8 - 0.02 < best["earliness"] < 0.75  # the sign stands at 3 of 8, and halting has begun
     assert best["end_accuracy"] > 0.95
     assert not run.network.training
 
@@ -223,7 +223,7 @@ def test_the_best_epoch_is_kept_and_patience_ends() -> None:
     def keep(run: Run) -> None:
         snapshots.append({k: v.clone() for k, v in run.network.state_dict().items()})
 
-    run = trained(with_training(epochs=30, patience=2, learning_rate=0.0), on_epoch=keep)
+    run = trained(with_training(epochs=30, patience=2, settle=0.0, learning_rate=0.0), on_epoch=keep)
     assert run.epoch == 3  # nothing improves on the first
     run = trained(with_training(epochs=6, patience=6), on_epoch=keep)
     best = snapshots[3:][int(run.best_record["epoch"]) - 1]
@@ -257,10 +257,11 @@ def test_the_rate_is_the_one_of_the_schedule() -> None:
     assert run.optimizers["baseline"].param_groups[0]["lr"] == config.training.baseline_rate
 
 
-def test_the_floor_falls_while_training_settles() -> None:
-    settings = Training(floor=0.1, settle=0.2)
-    assert [floor_at(settings, done) for done in (0.0, 0.1, 0.19, 0.5, 1.0)] == pytest.approx([1, 0.5, 0.1, 0.1, 0.1])
-    assert floor_at(Training(floor=0.3, settle=0.0), 0.0) == 0.3
+def test_waiting_costs_nothing_until_training_settles() -> None:
+    settings = Training(delay_cost=2.0, settle=0.2)
+    costs = [delay_cost_at(settings, done) for done in (0.0, 0.1, 0.15, 0.2, 1.0)]
+    assert costs == pytest.approx([0, 0, 1, 2, 2])
+    assert delay_cost_at(Training(delay_cost=2.0, settle=0.0), 0.0) == 2.0
 
 
 # -- the parts of the loss ------------------------------------------------------------------------------------------
@@ -298,6 +299,15 @@ def test_balanced_weights_reach_the_loss() -> None:
     assert results[0] != results[1]
 
 
+def one_batch(
+    run: Run, tangles: Tangles, rule: Rule, settings: Training, weights: list[Tensor] | None = None, seed: int = 3
+) -> dict[str, float]:
+    """Train on all tangles as one batch."""
+    batch = Batch.of(tangles, np.arange(tangles.n_tangles))
+    rng = np.random.default_rng(seed)
+    return train_batch(run, batch, rule, settings, delay(tangles, settings), weights, rng, settings.delay_cost)
+
+
 def gradients_of(
     network: Network, tangles: Tangles, rule: Rule, settings: Training, weights: list[Tensor] | None = None
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -314,9 +324,7 @@ def gradients_of(
 
     # the baseline's gradients are collected with the network's, before either moves
     next(iter(run.optimizers.values())).register_step_pre_hook(collect)
-    batch = Batch.of(tangles, np.arange(tangles.n_tangles))
-    floor = settings.floor
-    terms = train_batch(run, batch, rule, still, delay(tangles, settings), weights, np.random.default_rng(3), floor)
+    terms = one_batch(run, tangles, rule, still, weights)
     return sums, terms
 
 
@@ -435,8 +443,7 @@ def test_no_gradient_is_left_over_for_the_next_batch() -> None:
         settings = replace(STILL, block=block, learning_rate=0.0, weight_decay=0.0)
         run = new_run(small_network(), settings)
         tangles = long_tangles(is_cut_at_six=False)
-        batch = Batch.of(tangles, np.arange(3))
-        train_batch(run, batch, RULE, settings, delay(tangles, settings), None, np.random.default_rng(0), 0.1)
+        one_batch(run, tangles, RULE, settings)
         assert all(p.grad is None or not p.grad.any() for p in run.network.parameters())
 
 
@@ -472,8 +479,7 @@ def test_gradients_are_clipped_and_the_baseline_apart() -> None:
         run.optimizers["network"].register_step_pre_hook(
             lambda optimizer, *_, norms=norms: norms.append(norm(optimizer))
         )
-        batch = Batch.of(tangles, np.arange(3))
-        train_batch(run, batch, RULE, settings, delay(tangles, settings), None, np.random.default_rng(0), 0.1)
+        one_batch(run, tangles, RULE, settings)
         assert norms == [pytest.approx(0.01, rel=1e-3)]
         moved.append(network.classifiers[0].weight.detach().clone())
     torch.testing.assert_close(moved[0], moved[1])
@@ -535,9 +541,7 @@ def test_twenty_thousand_items_in_one_tangle_train_in_bounded_memory(is_dense: b
     settings = TINY.training
     run.network.train()
     with Largest() as largest, dense_attention() if is_dense else nullcontext():
-        terms = train_batch(
-            run, Batch.of(tangles, np.arange(1)), RULE, settings, delay(tangles, settings), None, rng, 0.1
-        )
+        terms = one_batch(run, tangles, RULE, settings)
     assert np.isfinite(terms["loss"])
     assert not torch.equal(run.network.classifiers[0].weight, before)
     # a square of all items would hold 400 million; the mask of a block holds 512 x (1023 + 512), for two heads twice

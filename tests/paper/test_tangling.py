@@ -114,7 +114,9 @@ def test_codes_numbers_and_gaps(arrivals: tuple[list[Arrival], list[Arrival]]) -
     for number, (part, items) in enumerate(zip(spans(tangles), arrivals, strict=True)):
         slow = [
             [
-                slow_code(a.size, (0, 1, 2)), slow_bin(a.size, SIZE_EDGES), slow_code(a.direction, ("in", "out")),
+                slow_code(a.size, (0, 1, 2)),
+                slow_bin(a.size, SIZE_EDGES),
+                slow_code(a.direction, ("in", "out")),
                 slow_bin(a.load, EDGES),
             ]
             for a in items

@@ -87,9 +87,36 @@ ARRIVALS = st.builds(
 )
 
 
+def _busy(n: int, n_keys: int, n_sizes: int, ends: float, seed: int) -> list[Arrival]:
+    """Many items of few values: most of them match, and sessions run on through one another."""
+    rng = np.random.default_rng(seed)
+    return [
+        Arrival(
+            key=int(rng.integers(n_keys)),
+            size=None if rng.random() < 0.05 else int(rng.integers(n_sizes)),
+            direction=("in", "out", "both", None)[int(rng.choice(4, p=[0.6, 0.3, 0.07, 0.03]))],
+            load=(0.0, 0.5, 1.0, None)[int(rng.choice(4, p=[0.4, 0.4, 0.15, 0.05]))],
+            heat=float(rng.integers(-1, 3)),
+            gap=(0.0, 2.0**-23, 0.5, 1.0)[int(rng.integers(4))],
+            is_end=bool(rng.random() < ends),
+        )
+        for _ in range(n)
+    ]
+
+
 def tangled(max_items: int = 24, min_items: int = 1) -> st.SearchStrategy[list[Arrival]]:
-    """The items of one tangle."""
-    return st.lists(ARRIVALS, min_size=min_items, max_size=max_items)
+    """The items of one tangle: any few, or many that have much to do with one another."""
+    few = st.lists(ARRIVALS, min_size=min_items, max_size=max_items)
+    if max_items < 10:
+        return few
+    return few | st.builds(
+        _busy,
+        n=st.integers(max_items // 2, max_items),
+        n_keys=st.integers(1, 4),
+        n_sizes=st.integers(1, 5),
+        ends=st.sampled_from([0.0, 0.0, 0.1]),
+        seed=st.integers(0, 2**20),
+    )
 
 
 def frame_of(*tangles: list[Arrival], offset: int = 0) -> pl.DataFrame:
@@ -127,12 +154,12 @@ def slow_items(arrivals: list[Arrival], match: tuple[str, ...], session: tuple[s
 
 VISIBILITIES = st.builds(
     Visibility,
-    rule=st.sampled_from(["paper", "paper", "window"]),
-    window=st.sampled_from([1, 2, 3, 5, 8, 100]),
+    rule=st.sampled_from(["paper", "paper", "paper", "window"]),
+    window=st.sampled_from([1, 2, 3, 5, 8, 16, 100]),
     own=st.sampled_from([0, 1, 2, 100]),
-    others=st.sampled_from([0, 1, 3, 100]),
+    others=st.sampled_from([1, 2, 3, 8, 100, 0]),
     use_key_correlation=st.sampled_from([True, True, True, False]),
-    use_value_correlation=st.sampled_from([True, True, True, False]),
+    use_value_correlation=st.sampled_from([True, True, True, True, False]),
 )
 
 
