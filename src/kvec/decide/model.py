@@ -81,7 +81,7 @@ class Network(nn.Module):
         self.classifiers = nn.ModuleList(nn.Linear(settings.fusion, n) for n in n_classes)
         self.policy = nn.Linear(settings.fusion, 1)
         self.baseline = nn.Sequential(nn.Linear(settings.fusion, 64), nn.ReLU(), nn.Linear(64, 1))
-        nn.init.constant_(self.policy.bias, -2.0)  # wait at first: every length gets to be seen
+        nn.init.constant_(self.policy.bias, -4.0)  # wait at first: every length gets to be seen
 
     def layers(self) -> list[AttentionBlock]:
         """The attention blocks, first to last."""

@@ -97,4 +97,4 @@ class AttentionBlock(nn.Module):
         """(B, T, D) in, (B, T, D) out, and the cache for the next block of items."""
         mixed, cache = self.attention(self.norm1(x), visible, before)
         x = x + self.dropout(mixed)
-        return x + self.dropout(self.narrow(functional.relu(self.widen(self.norm2(x))))), cache
+        return x + self.dropout(self.narrow(functional.relu_(self.widen(self.norm2(x))))), cache

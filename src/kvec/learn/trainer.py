@@ -51,8 +51,8 @@ class Run:
 
     @property
     def best_record(self) -> Record:
-        """The epoch whose weights are kept."""
-        return max(self.history, key=lambda record: record["hm"])
+        """The epoch whose weights are kept: the best by HM, of equals the one that is right more often."""
+        return max(self.history, key=lambda record: (record["hm"], record["accuracy"]))
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def train(
             run.history.append({"epoch": float(run.epoch + 1), **record})
             if run.best_record is run.history[-1]:
                 run.best = {k: v.detach().clone() for k, v in run.network.state_dict().items()}
-            since_best = run.epoch - run.best_record["epoch"]
+            since_best = run.epoch - max(run.best_record["epoch"], settings.settle * settings.epochs)
             spent = sum(r["seconds"] for r in run.history)
             run.is_finished = (
                 run.epoch >= settings.epochs
@@ -153,8 +153,8 @@ def _epoch(
         rate = learning_rate(settings, run.epoch * len(batches) + step, settings.epochs * len(batches))
         for group in run.optimizers["network"].param_groups:
             group["lr"] = rate
-        floor = floor_at(settings, done)
-        terms = train_batch(run, Batch.of(tangles, members), rule, settings, delays, weights, rng, floor)
+        cost = delay_cost_at(settings, done)
+        terms = train_batch(run, Batch.of(tangles, members), rule, settings, delays, weights, rng, cost)
         n_tangles += len(members)
         for name, value in terms.items():
             sums[name] = sums.get(name, 0.0) + value * len(members)
@@ -173,14 +173,15 @@ def learning_rate(settings: Training, step: int, n_steps: int) -> float:
     return settings.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
-def floor_at(settings: Training, done: float) -> float:
-    """ε after a share of all steps: falls from 1, where only the classifier learns, to its floor."""
-    return max(settings.floor, 1 - done / settings.settle) if settings.settle else settings.floor
+def delay_cost_at(settings: Training, done: float) -> float:
+    """λ after a share of all steps: nothing at first, while the classifier learns to tell, then rising to its full."""
+    risen = 2 * done / settings.settle - 1 if settings.settle else 1.0
+    return settings.delay_cost * min(max(risen, 0.0), 1.0)
 
 
 def train_batch(
     run: Run, batch: Batch, rule: Rule, settings: Training, delays: Tensor, weights: list[Tensor] | None,
-    rng: np.random.Generator, floor: float,
+    rng: np.random.Generator, delay_cost: float,
 ) -> dict[str, float]:  # fmt: skip
     """Learn from one batch of tangles: one update for each block.
 
@@ -205,7 +206,7 @@ def train_batch(
         if settings.objective == "expected":
             late = delays[torch.from_numpy(batch.items)].to(outputs.halt)
             terms = expected_terms(outputs, labels, layout, late, settings.policy_cost, weights)
-            return terms, expected_total(terms, settings.delay_cost, floor)
+            return terms, expected_total(terms, delay_cost, settings.floor)
         episodes = sample_episodes(outputs.halt, layout, sampling, settings.exploration)
         terms = paper_terms(outputs, labels, layout, episodes, len(batch.members), settings.returns, weights)
         return terms, paper_total(terms, settings.alpha, settings.beta)

@@ -42,7 +42,7 @@ def synthetic_traffic(
     """Tangles of two flows: a signal of a few packets at the start (`early`) or the end (`late`) among empty ones.
 
     The signal is the start of one of the given `flows` (columns key, size, direction, label, perhaps tangle and
-    order; two classes are drawn), or a made one: sizes that tend to rise or to fall, which takes several packets to
+    order; two classes are drawn), or a made one: sizes that tend to be large or small, which takes several packets to
     tell. Empty packets have size 0 and a random direction. `halt_at` counts the items that complete the signal.
     """
     _at_least("n_tangles", n_tangles, 1)
@@ -53,8 +53,8 @@ def synthetic_traffic(
     rng = np.random.default_rng(seed)
     n = 2 * n_tangles
     if flows is None:
-        labels = rng.choice(["falling", "rising"], n)
-        sizes, directions = _made_signals(labels == "rising", signal, rng)
+        labels = rng.choice(["heavy", "light"], n)
+        sizes, directions = _made_signals(labels == "heavy", signal, rng)
     else:
         sizes, directions, labels = _given_signals(flows, n, signal, rng)
     start = 0 if kind == "early" else length - signal
@@ -205,15 +205,14 @@ def demo_traffic(n_tangles: int, seed: int = 0, keys: int = 6) -> pl.DataFrame:
     )
 
 
-def _made_signals(is_rising: Bools, signal: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Walks over eight sizes that step the way of their class six times in ten, against it once, else anywhere."""
-    n = len(is_rising)
-    way = np.where(is_rising, 1, -1)[:, None]
-    steps = rng.choice(np.arange(-1, 7), (n, signal), p=[0.1, 0.05, 0.6, *[0.05] * 5])
-    steps[:, 0] = rng.integers(0, 8, n)
+def _made_signals(is_heavy: Bools, signal: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draws of eight sizes, each e^0.3 times as likely as the next smaller one, or as the next larger one."""
+    n = len(is_heavy)
+    tilt = np.exp(0.3 * np.arange(8))
+    drawn = rng.choice(8, (n, signal), p=tilt / tilt.sum())
     turns = rng.random((n, signal)) < 1 / 2.7  # bursts as long as the paper's
     turns[:, 0] = rng.random(n) < 0.5
-    return 100 + 150 * (np.cumsum(way * steps, axis=1) % 8), np.cumsum(turns, axis=1) % 2
+    return 100 + 150 * np.where(is_heavy[:, None], drawn, 7 - drawn), np.cumsum(turns, axis=1) % 2
 
 
 def _given_signals(

@@ -34,7 +34,7 @@ class Encoder:
     feed_forward: int = 256
     fusion: int = 128  # size of the gated state of each sequence
     dropout: float = 0.1
-    hide: float = 0.0  # share of values that training shows as 'unknown', so that no single value is relied upon
+    hide: float = 0.05  # share of values that training shows as 'unknown', so that no single value is relied upon
     slots: int = 64  # S: membership is the number of sequences opened earlier, modulo this
     positions: int = 256  # P: later positions in a sequence share one embedding
     time: str = "auto"  # "order", "gaps" (needs times), "both", or "auto": both where there are times
@@ -58,11 +58,11 @@ class Training:
     """How the network learns."""
 
     objective: str = "expected"  # or "paper": sampled halts, REINFORCE with baseline
-    delay_cost: float = 1.0  # λ: cost of having waited for the whole sequence, in nats of cross entropy
+    delay_cost: float = 2.0  # λ: cost of having waited for the whole sequence, in nats of cross entropy
     delay: str = "fraction"  # what waiting costs is counted in: "fraction" of the length, "items", "seconds"
     delay_unit: float = 1.0  # items or seconds that cost λ
-    floor: float = 0.1  # ε: share of the loss that trains the classifier at every length
-    settle: float = 0.1  # over this share of all steps ε falls from 1 to its floor: first learn to tell, then when
+    floor: float = 0.2  # ε: share of the loss that trains the classifier at every length
+    settle: float = 0.3  # share of all steps over which λ is first 0, then rises: first learn to tell, then when
     policy_cost: str = "cross_entropy"  # or "error": what the halting probabilities weigh in `expected`
     alpha: float = 1.0  # α: weight of the policy loss in `paper`
     beta: float = 0.001  # β: weight of the lateness loss in `paper`
@@ -70,12 +70,12 @@ class Training:
     policy_gradient: str = "head"  # l2 and l3 update the policy head only; "all": the representation too
     exploration: float = 0.0  # share of uniformly random actions while sampling in `paper`
     epochs: int = 20
-    patience: int = 6  # epochs without a better validation HM before stopping
+    patience: int = 8  # epochs without a better validation HM before stopping
     minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
     batch: int = 64  # tangles
     batch_items: int = 32768  # padded items in a batch at the most
     block: int = 512  # longer tangles are run in blocks of this many items
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     baseline_rate: float = 1e-3
     weight_decay: float = 1e-4
     warmup: int = 200  # steps until the learning rate is reached
