@@ -30,6 +30,7 @@ from kvec.decide.halting import decision_table
 from kvec.decide.model import Network, build_network
 from kvec.decide.scoring import score
 from kvec.encode import sparse
+from kvec.learn import trainer
 from kvec.learn.losses import Layout, expected_terms, expected_total
 from kvec.learn.trainer import (
     Run,
@@ -46,7 +47,7 @@ from kvec.learn.trainer import (
     train_batch,
     validate,
 )
-from kvec.tangle.batch import Batch
+from kvec.tangle.batch import Batch, plan_batches
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import Rule, make_rule
 from kvec.tangle.vocabulary import Vocabulary
@@ -56,8 +57,10 @@ from kvec.words.schema import Field, Schema
 RULE = make_rule(Visibility())
 SCHEMA = Schema(values=(Field("sign", kind="categorical"),), labels=("app",))
 TINY = Config(
-    encoder=Encoder(width=16, blocks=1, heads=2, feed_forward=32, fusion=16, slots=8, positions=16, dropout=0.1),
-    training=Training(epochs=4, learning_rate=0.01, warmup=5),
+    encoder=Encoder(
+        width=16, blocks=1, heads=2, feed_forward=32, fusion=16, slots=8, positions=16, dropout=0.1, hide=0.0
+    ),
+    training=Training(epochs=4, learning_rate=0.01, warmup=5, delay_cost=1.0, floor=0.1, settle=0.3, patience=6),
 )
 
 
@@ -164,6 +167,23 @@ def test_same_seed_same_result(objective: str) -> None:
     assert_same_end(one, trained(config))
     other = trained(with_training(config, seed=1))
     assert without_time(one.history) != without_time(other.history)
+
+
+def test_every_epoch_draws_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[list[list[int]]] = []
+
+    def noted(*given: Any) -> list[Any]:
+        plan = plan_batches(*given)
+        plans.append([members.tolist() for members in plan])
+        return plan
+
+    monkeypatch.setattr(trainer, "plan_batches", noted)
+    trained(with_training(epochs=2))
+    trained(with_training(epochs=1))
+    assert len(plans) == 3
+    assert plans[0] != plans[1]
+    assert plans[0] == plans[2]
+    assert sorted(t for members in plans[0] for t in members) == list(range(64))
 
 
 def test_training_leaves_the_random_numbers_of_others_alone() -> None:
@@ -436,6 +456,16 @@ def test_the_policys_loss_trains_the_representation_only_if_asked(
             assert not is_same, name
         else:
             assert is_same, name
+
+
+def test_one_update_for_each_block() -> None:
+    tangles, steps = long_tangles(is_cut_at_six=False), []
+    for block in (1000, 4, 1):
+        settings = replace(STILL, block=block)
+        run = new_run(small_network(), settings)
+        run.optimizers["network"].register_step_pre_hook(lambda *_, block=block: steps.append(block))
+        one_batch(run, tangles, RULE, settings)
+    assert [steps.count(block) for block in (1000, 4, 1)] == [1, 3, 12]
 
 
 def test_no_gradient_is_left_over_for_the_next_batch() -> None:
