@@ -3,7 +3,7 @@
     python benchmarks/train/bench.py traffic_fg.parquet --schema examples/schemas/traffic_fg.toml -o result.json
 
 Only real items and visible pairs are counted as work, three times the forward pass for a training step. Steps and
-matrix products take turns, one thread, in CPU seconds, so that a busy machine troubles both alike; medians are compared.
+matrix products take turns, one thread, in CPU seconds, so that a busy machine troubles both alike; the medians count.
 """
 
 from __future__ import annotations
