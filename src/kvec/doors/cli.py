@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -50,6 +51,7 @@ Labels = Annotated[
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # docs/decisions/0004-threads-that-sleep.md
     sys.exit(run(sys.argv[1:]))
 
 
