@@ -68,7 +68,8 @@ def inspect_items(frame: pl.DataFrame, schema: Schema, source: str = "") -> Insp
     """Take the facts of a canonical frame.
 
     >>> items = {"tangle": [0] * 4, "key": [7, 8, 7, 7], "value.size": [40, 40, 52, 52], "row": [1, 2, 3, 4]}
-    >>> facts = inspect_items(pl.DataFrame(items), Schema.from_dict({"values": ["size"], "session": "size"}))
+    >>> schema = Schema.from_dict({"values": {"size": {"kind": "categorical"}}, "session": "size"})
+    >>> facts = inspect_items(pl.DataFrame(items), schema)
     >>> facts.sequences, facts.mean_length, round(facts.mean_session_length, 2), facts.concurrent_keys
     (2, 2.0, 1.33, 1.25)
     """
