@@ -14,7 +14,7 @@ help:
 	@echo "make test     all tests"
 	@echo "make check    ruff, mypy and the rule of imports"
 	@echo "make format   let ruff tidy up"
-	@echo "make bench    training speed and memory, on an idle machine (DATA=table, SCHEMA=toml)"
+	@echo "make bench    speed and memory of reading and training, on an idle machine (DATA=table, SCHEMA=toml)"
 	@echo "make clean    remove what was made"
 
 setup: $(READY)
@@ -43,6 +43,7 @@ format: $(READY)
 
 bench: $(READY)
 	@test -e "$(DATA)" || { echo "there is no $(DATA); make demo makes it, or: make bench DATA=flows.parquet"; exit 2; }
+	$(BIN)/python benchmarks/read/bench.py
 	$(BIN)/python benchmarks/train/bench.py "$(DATA)" $(if $(SCHEMA),--schema "$(SCHEMA)")
 
 clean:
