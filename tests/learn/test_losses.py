@@ -78,8 +78,8 @@ def test_sampled_stops_come_as_often_as_the_policy_says() -> None:
 def test_exploration_mixes_in_even_chances() -> None:
     n = 40_000
     layout = Layout.of(torch.full((n,), 2))
-    halt = torch.full((2 * n,), -30.0, dtype=torch.float64)
-    for share, expected in ((0.0, 0.0), (0.4, 0.2), (1.0, 0.5)):
+    for logit, share, expected in ((-30, 0.0, 0.0), (-30, 0.4, 0.2), (-30, 1.0, 0.5), (30, 0.4, 0.8), (30, 1.0, 0.5)):
+        halt = torch.full((2 * n,), float(logit), dtype=torch.float64)
         episodes = sample_episodes(halt, layout, torch.Generator().manual_seed(1), share)
         first = ((episodes.n_observed == 1) & episodes.chose).double().mean()
         assert first == pytest.approx(expected, abs=0.01)

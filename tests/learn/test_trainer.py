@@ -147,7 +147,13 @@ def test_history_has_every_term_and_measure() -> None:
 
 def test_every_batch_is_told_to_the_listener() -> None:
     told: list[Step] = []
-    trained(with_training(epochs=2), on_step=told.append)
+    run = fresh()
+
+    def listener(step: Step) -> None:
+        assert run.network.training  # dropout and all
+        told.append(step)
+
+    trained(with_training(epochs=2), run, on_step=listener)
     assert {step.epoch for step in told} == {0, 1}
     assert [step.step for step in told if step.epoch == 0] == list(range(1, told[0].n_steps + 1))
     assert set(told[0].terms) >= {"loss", "classification", "lateness"}
@@ -309,14 +315,14 @@ def test_balanced_weights_let_every_class_count_the_same() -> None:
         assert totals == pytest.approx([totals[0]] * len(totals))
 
 
-def test_balanced_weights_reach_the_loss() -> None:
-    frame = planted(64, seed=1).filter((pl.col("label.app") == "a") | (pl.col("tangle") < 20))
-    tangles = encode_tangles(frame, SCHEMA, WORDS)
-    results = []
-    for weights in ("none", "balanced"):
-        config = with_training(epochs=1, class_weights=weights)
-        results.append(train(fresh(config), tangles, VALIDATION, RULE, config).history[0]["loss"])
-    assert results[0] != results[1]
+def test_balanced_weights_reach_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of which all are two make every cross entropy twice as large, and only where they are asked for."""
+    monkeypatch.setattr(trainer, "class_weights", lambda tangles, network: [torch.full((2,), 2.0)])
+    still = with_training(replace(TINY, encoder=replace(TINY.encoder, dropout=0.0)), epochs=1, learning_rate=0.0)
+    plain, doubled = (trained(with_training(still, class_weights=chosen)).history[0] for chosen in ("none", "balanced"))
+    for name in ("every", "classification"):
+        assert doubled[name] == pytest.approx(2 * plain[name], rel=1e-5)
+    assert doubled["lateness"] == pytest.approx(plain["lateness"], rel=1e-5)
 
 
 def one_batch(
