@@ -60,8 +60,24 @@ TINY = Config(
     encoder=Encoder(
         width=16, blocks=1, heads=2, feed_forward=32, fusion=16, slots=8, positions=16, dropout=0.1, hide=0.0
     ),
-    training=Training(epochs=4, learning_rate=0.01, warmup=5, delay_cost=1.0, floor=0.1, settle=0.3, patience=6),
+    training=Training(
+        epochs=4,
+        learning_rate=0.01,
+        warmup=5,
+        delay_cost=1.0,
+        floor=0.1,
+        settle=0.3,
+        patience=6,
+        batch_items=32768,
+        block=512,
+    ),
 )
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch of these 64 tangles is 32 batches."""
+    monkeypatch.setattr(trainer, "LEAST_STEPS", 32)
 
 
 def planted(n_tangles: int, seed: int, length: int = 8, marked: int = 2) -> pl.DataFrame:
