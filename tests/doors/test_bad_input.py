@@ -32,7 +32,7 @@ def table(folder: Path, *rows: str, header: str = HEADER, name: str = "items.csv
         ("items.csv", b"", "is empty"),
         ("items.csv", b"\n\n", "empty"),
         ("items.csv", b"tangle,key,time,size,direction,label\n", "no rows"),
-        ("items.csv.gz", gzip.compress(b""), "empty"),
+        ("items.csv.gz", gzip.compress(b"", mtime=0), "empty"),
         ("items.ndjson", b"", "is empty"),
         ("items.parquet", b"", "is empty"),
         ("items.parquet", b"PAR1 and then nothing", "not a whole Parquet file"),
