@@ -34,6 +34,7 @@ from kvec.words.schema import Schema
 
 SETTINGS = [
     "encoder.width=64", "encoder.blocks=2", "encoder.heads=4", "encoder.feed_forward=256", "encoder.fusion=64",
+    "training.batch=64", "training.batch_items=65536",
 ]  # fmt: skip
 
 

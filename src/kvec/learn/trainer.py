@@ -31,7 +31,7 @@ from kvec.tangle.visibility import Rule
 from kvec.words.config import Config, Training
 
 Record = dict[str, float]
-LEAST_STEPS = 32  # an epoch of few tangles takes smaller batches rather than fewer updates
+LEAST_STEPS = 64  # an epoch of few tangles takes smaller batches rather than fewer updates
 
 
 @dataclass
