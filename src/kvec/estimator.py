@@ -315,9 +315,9 @@ def _about(training: Tangles, validation: Tangles) -> dict[str, int]:
 
 
 def _check_trainable(config: Config, training: Tangles, validation: Tangles) -> None:
-    needs_time = {"training.delay": "seconds", "encoder.time": "gaps"}
-    for name, value in needs_time.items():
-        if config.get(name) == value and training.time is None:
+    needs_time = {"training.delay": ("seconds",), "encoder.time": ("gaps", "both")}
+    for name, values in needs_time.items():
+        if (value := config.get(name)) in values and training.time is None:
             raise SettingError(f"{name} is {value!r}, but the data has no time column; name one, or change the setting")
     if not (validation.labels[:, 0] >= 0).any():
         raise DataError("no validation sequence has a class that the training data has; give other validation data")

@@ -301,8 +301,9 @@ def test_the_rate_is_the_one_of_the_schedule() -> None:
 
 def test_waiting_costs_nothing_until_training_settles() -> None:
     settings = Training(delay_cost=2.0, settle=0.2)
-    costs = [delay_cost_at(settings, done) for done in (0.0, 0.1, 0.15, 0.2, 1.0)]
-    assert costs == pytest.approx([0, 0, 1, 2, 2])
+    costs = [delay_cost_at(settings, done) for done in (0.1, 0.15, 0.2, 1.0)]
+    assert costs == pytest.approx([0, settings.delay_cost / 2, settings.delay_cost, settings.delay_cost])
+    assert delay_cost_at(settings, 0.0) is delay_cost_at(settings, 0.09) is None
     assert delay_cost_at(Training(delay_cost=2.0, settle=0.0), 0.0) == 2.0
 
 

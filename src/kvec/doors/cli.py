@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from typer import Argument, Option
 from kvec import __version__
 from kvec.doors.flags import SchemaFlags, with_schema_flags
 from kvec.doors.messages import Stopped, one_line, say, warn_of
-from kvec.words.errors import KvecError, ModelError, SettingError
+from kvec.words.errors import KvecError, SettingError
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
 
@@ -173,17 +173,19 @@ def evaluate(
     require_place(report, (".html", ".htm"))
     from kvec.doors.measuring import evaluate_model, report_evaluation, to_json
     from kvec.doors.show import scoring
+    from kvec.doors.sources import read_by_schema, take_part
     from kvec.estimator import load
 
     loaded = load(model, device)
-    table = _read_for(loaded, data, labels)
+    table = read_by_schema(data, loaded.model_.schema, labels)
+    warn_of(table)
     training = None
     if part is not None:
-        table, training = _part(loaded, model, table, part)
+        table, training = take_part(table, loaded.model_.split, part, model)
     tangles = loaded.tangles(table)
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
-    evaluations = evaluate_model(loaded, tangles, scores, training)
+    evaluations = evaluate_model(loaded, tangles, scores, None if training is None else loaded.tangles(training))
     if report is not None:
         facts = {"data": str(data), "part": part or "all", "sequences": tangles.n_sequences, "items": tangles.n_items}
         report_evaluation(report, loaded, evaluations, f"{model} on {data}", _command(), facts)
@@ -220,10 +222,12 @@ def decide(
     if form not in (None, "table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")
     from kvec.doors.show import scoring
+    from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
 
     loaded = load(model, device)
-    table = _read_for(loaded, data, needs_labels=False)
+    table = read_by_schema(data, loaded.model_.schema)
+    warn_of(table, but_not=("missing labels",))
     with scoring() as on_items:
         rows = decision_rows(loaded.decision_frame(table, on_items))
     if output is None:
@@ -249,11 +253,12 @@ def explain(
     from kvec.doors.writing import require_place
 
     require_place(picture, (".svg", ".png"))
+    from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
     from kvec.report.text import explanation_text
 
     loaded = load(model, device)
-    explanation = loaded.explain(_read_for(loaded, data, needs_labels=False), key, tangle, sequence)
+    explanation = loaded.explain(read_by_schema(data, loaded.model_.schema), key, tangle, sequence)
     if picture is not None:
         from kvec.report.canvas import save
         from kvec.report.portrait import draw_explanation
@@ -293,27 +298,6 @@ def demo(
     from kvec.doors.demo import run_demo
 
     run_demo(out, seconds, tangles, minutes)
-
-
-def _read_for(loaded: Any, data: Path, labels: Path | None = None, needs_labels: bool = True) -> Any:
-    from kvec.doors.sources import read_by_schema
-
-    table = read_by_schema(data, loaded.model_.schema, labels)
-    warn_of(table, but_not=() if needs_labels else ("missing labels",))
-    return table
-
-
-def _part(loaded: Any, model: Path, table: Any, part: str) -> tuple[Any, Any]:
-    """The part of a table that the model's split names, and the training part for comparison."""
-    from kvec.tangle.tangling import Split
-
-    if loaded.model_.split is None:
-        raise ModelError(f"{model} was trained on separate files, so it knows no parts; evaluate those files instead")
-    split = Split.from_dict(loaded.model_.split)
-    chosen = replace(table, frame=split.part(table.frame, part))
-    if part == "train":
-        return chosen, None
-    return chosen, loaded.tangles(replace(table, frame=split.part(table.frame, "train")))
 
 
 def _print_json(plain: Any) -> None:

@@ -157,3 +157,4 @@ def _lines(stage: Stage, heading: str, console: Console) -> None:
             key = f"{plain(lane.decision.key, 22):22}"
             text = f"  item {i:4}  {key}  {lane.verdict}, of {lane.decision.length} in all"
             console.print(text, markup=False, soft_wrap=True)
+    console.print()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -12,6 +13,8 @@ from kvec.read.authors import read_authors
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import find_schema, read_table, schema_beside
 from kvec.read.table import Table
+from kvec.tangle.tangling import Split
+from kvec.words.errors import ModelError
 from kvec.words.schema import Schema
 
 
@@ -36,6 +39,15 @@ def read_by_schema(path: Path, schema: Schema, labels: Path | None = None) -> Ta
     source = path if loaded is None else loaded[0]
     table = read_table(source, schema, labels=labels, labels_optional=True)
     return replace(table, source=str(path))
+
+
+def take_part(table: Table, split: dict[str, Any] | None, part: str, model: Path) -> tuple[Table, Table | None]:
+    """One part of the data a model was trained on, and the training part to compare it with, unless it is that."""
+    if split is None:
+        raise ModelError(f"{model} was trained on separate files, so it knows no parts; evaluate those files instead")
+    found = Split.from_dict(split)
+    chosen = replace(table, frame=found.part(table.frame, part))
+    return chosen, None if part == "train" else replace(table, frame=found.part(table.frame, "train"))
 
 
 def _special(path: Path, label: str | None) -> tuple[pl.DataFrame, Schema, str] | None:

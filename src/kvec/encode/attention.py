@@ -62,13 +62,13 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, visible: Lists, before: Cache | None = None) -> tuple[Tensor, Cache]:
         """Mix the visible items of (B, T, D)."""
         q, cache = self.qkv(x, before)
-        is_sparse = sparse.is_built and x.device.type == "cpu" and q.shape[-1] // self.heads <= sparse.MOST_SIZE
-        mixed = sparse.attend(q, cache.k, cache.v, visible, self.heads) if is_sparse else self._dense(q, cache, visible)
+        attend = sparse.attend if sparse.can_attend(q, self.heads) else self._dense
+        mixed = attend(q, cache.k, cache.v, visible, self.heads)
         return self.out(mixed), cache
 
-    def _dense(self, q: Tensor, cache: Cache, visible: Lists) -> Tensor:
+    def _dense(self, q: Tensor, k: Tensor, v: Tensor, visible: Lists, heads: int) -> Tensor:
         mask = visible.dense(q.shape[0], q.shape[1], q.dtype)
-        q, k, v = self._by_head(q), self._by_head(cache.k), self._by_head(cache.v)
+        q, k, v = self._by_head(q), self._by_head(k), self._by_head(v)
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
 
     def weights(self, x: Tensor, visible: Lists, before: Cache | None = None) -> Tensor:

@@ -51,6 +51,12 @@ class Lists:
         return mask.view(b, 1, t, self.n_keys)
 
 
+def can_attend(q: Tensor, heads: int) -> bool:
+    """Whether the C loops take these queries: built, on a CPU, single or double precision, heads not too wide."""
+    is_taken = q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64)
+    return is_built and is_taken and q.shape[-1] // heads <= MOST_SIZE
+
+
 def attend(q: Tensor, k: Tensor, v: Tensor, lists: Lists, heads: int) -> Tensor:
     """Mix (B, T, D) queries over (B, J, D) keys and values; padding gives zeros."""
     mixed: Tensor = _Attend.apply(q, k, v, lists, heads)  # type: ignore[no-untyped-call]

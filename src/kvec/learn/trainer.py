@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -173,17 +173,18 @@ def learning_rate(settings: Training, step: int, n_steps: int) -> float:
     return settings.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
-def delay_cost_at(settings: Training, done: float) -> float:
-    """λ after a share of all steps: nothing at first, while the classifier learns to tell, then rising to its full."""
-    risen = 2 * done / settings.settle - 1 if settings.settle else 1.0
-    return settings.delay_cost * min(max(risen, 0.0), 1.0)
+def delay_cost_at(settings: Training, done: float) -> float | None:
+    """λ after a share of all steps: None at first, while only the classifier learns, then rising to its full."""
+    if 2 * done < settings.settle:
+        return None
+    return settings.delay_cost * (min(2 * done / settings.settle - 1, 1.0) if settings.settle else 1.0)
 
 
 def train_batch(
     run: Run, batch: Batch, rule: Rule, settings: Training, delays: Tensor, weights: list[Tensor] | None,
-    rng: np.random.Generator, delay_cost: float,
+    rng: np.random.Generator, delay_cost: float | None,
 ) -> dict[str, float]:  # fmt: skip
-    """Learn from one batch of tangles: one update for each block.
+    """Learn from one batch of tangles: one update for each block. Without a delay cost the policy learns nothing.
 
     Tangles of several blocks are run twice: once without gradients, to know every score that the loss of a whole
     sequence needs, and once block by block, to pass back the gradient that the loss has at each score.
@@ -205,8 +206,10 @@ def train_batch(
     def loss(outputs: Outputs) -> tuple[Terms, Tensor]:
         if settings.objective == "expected":
             late = delays[torch.from_numpy(batch.items)].to(outputs.halt)
+            if delay_cost is None:
+                outputs = replace(outputs, halt=outputs.halt.detach())
             terms = expected_terms(outputs, labels, layout, late, settings.policy_cost, weights)
-            return terms, expected_total(terms, delay_cost, settings.floor)
+            return terms, expected_total(terms, delay_cost or 0.0, settings.floor)
         episodes = sample_episodes(outputs.halt, layout, sampling, settings.exploration)
         terms = paper_terms(outputs, labels, layout, episodes, len(batch.members), settings.returns, weights)
         return terms, paper_total(terms, settings.alpha, settings.beta)
