@@ -34,7 +34,7 @@ def shown(played: Played, which: list[int], seconds: float, **console: Any) -> s
 
 
 def test_lines_without_a_terminal(played: Played) -> None:
-    lines = shown(played, [0, 3], seconds=60).splitlines()
+    lines = [line for line in shown(played, [0, 3], seconds=60).splitlines() if line]
     decisions = [d for d in played[0].decide(played[1]) if d.tangle in (0, 3)]
     assert len(lines) == 2 + len(decisions)
     assert lines[0].startswith("tangle 1 of 2: ")
