@@ -22,7 +22,7 @@ from kvec.words.explanation import Explanation
 from kvec.words.items import Decision, Reason
 
 TANGLES = {"train": 480, "validation": 80, "unseen": 160}
-SETTINGS = ("training.epochs=12", "training.patience=12", "training.delay_cost=4")
+SETTINGS = ("training.epochs=12", "training.patience=12")
 SCHEMA_TOML = """# How kvec reads the made traffic in this folder.
 key = "key"
 tangle = "tangle"
