@@ -13,6 +13,7 @@ import argparse
 import csv
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,11 +44,12 @@ def main() -> None:
     parser.add_argument("--preset", default="small")
     parser.add_argument("--set", action="append", default=[], dest="settings")
     parser.add_argument("--share", type=float, default=1.0, help="share of the split units to use")
+    parser.add_argument("--classes", type=int, default=0, help="use only the first classes by name")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("-o", "--out", default=str(Path(__file__).with_name("results.csv")))
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    table = load(given.data, given.schema, given.share)
+    table = load(given.data, given.schema, given.share, given.classes)
     for seed in (int(s) for s in given.seeds.split(",")):
         settings = " ".join(sorted(given.settings))
         row = {"name": given.name, "settings": settings, "seed": str(seed)}
@@ -58,15 +60,19 @@ def main() -> None:
         add(given.out, row | measure(table, config, given.share))
 
 
-def load(data: str, schema: str | None, share: float) -> Table:
+def load(data: str, schema: str | None, share: float, classes: int) -> Table:
     if Path(data).is_dir() and (Path(data) / "users.dat").exists():
         frame, found = read_movielens(data)
         table = read_table(frame, found)
     else:
         table = read_table(data, Schema.from_toml(schema) if schema else None)
+    if classes:
+        label = pl.col(f"label.{table.schema.label_names[0]}")
+        names = table.frame.select(label.unique().sort()).to_series().head(classes)
+        table = replace(table, frame=table.frame.filter(label.is_in(names.implode())))
     if share < 1:
         some = Split.of(table.frame, (share, (1 - share) / 2, (1 - share) / 2), 0).part(table.frame, "train")
-        table = Table(some, table.schema, table.source, table.notes, table.guessed)
+        table = replace(table, frame=some)
     return table
 
 

@@ -14,7 +14,7 @@ from kvec.words.explanation import Look, Step
 
 @torch.no_grad()
 def explain_sequence(
-    network: Network, tangles: Tangles, rule: Rule, sequence: int, block: int = 2048, most: int = 24
+    network: Network, tangles: Tangles, rule: Rule, sequence: int, block: int = 4096, most: int = 24
 ) -> tuple[Step, ...]:
     """One step per item, with its `most` heaviest looks; attention is the mean over heads and blocks."""
     tangle = int(tangles.tangle_of[sequence])

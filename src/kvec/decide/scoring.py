@@ -26,7 +26,7 @@ class Scores:
 
 @torch.no_grad()
 def score(
-    network: Network, tangles: Tangles, rule: Rule, batch: int = 64, batch_items: int = 8192, block: int = 2048,
+    network: Network, tangles: Tangles, rule: Rule, batch: int = 64, batch_items: int = 8192, block: int = 4096,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scores:  # fmt: skip
     """Run the network over whole tangles, without dropout; `progress` hears items done and items in all."""

@@ -74,7 +74,7 @@ class Training:
     minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
     batch: int = 64  # tangles
     batch_items: int = 8192  # padded items in a batch at the most, where it holds several tangles
-    block: int = 2048  # longer tangles are run in blocks of this many items
+    block: int = 4096  # longer tangles are run in blocks of this many items
     learning_rate: float = 2e-3
     baseline_rate: float = 1e-3
     weight_decay: float = 1e-4
