@@ -80,4 +80,5 @@ def _span(seconds: float | None) -> str:
     if seconds is None:
         return "no times, order only"
     days = seconds / 86_400
-    return f"{seconds:,.6g} s" + (f" ({days:,.1f} days)" if days >= 1 else f" ({clock(seconds)})" * (seconds >= 60))
+    exact = f"{seconds:,.0f} s" if seconds >= 1000 else f"{seconds:.6g} s"
+    return exact + (f" ({days:,.1f} days)" if days >= 1 else f" ({clock(seconds)})" if seconds >= 60 else "")
