@@ -30,7 +30,8 @@ def value_field(rows: Rows, field: Field) -> tuple[pl.Series, Field, str, Note |
     if field.kind != "categorical":
         cells = cells.cast(pl.Float64)
     elif cells.dtype == pl.Float64:
-        cells = cells.cast(pl.Int64 if are_whole(cells) else pl.String)
+        is_whole = are_whole(cells)
+        cells = cells.cast(pl.Int64) if is_whole else cells.cast(pl.String).str.replace(r"\.0$", "")  # 40 is never 40.0
     return cells.alias(f"value.{field.name}"), field, why, note
 
 
