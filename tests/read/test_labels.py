@@ -57,6 +57,8 @@ def test_labels_table_that_does_not_fit_is_refused():
         read_table(ITEMS, SCHEMA, labels={"user": [2], "sex": ["F"]})
     with pytest.raises(DataError, match="no column 'user'"):
         read_table(ITEMS, SCHEMA, labels={"id": [2], "gender": ["F"]})
+    with pytest.raises(DataError, match="has a label for none of the keys"):
+        read_table(ITEMS, SCHEMA, labels={"user": [77], "gender": ["F"]}, labels_optional=True)  # it was asked for
     nameless = SCHEMA.changed(labels=())
     with pytest.raises(DataError, match="which column is the label"):
         read_table(ITEMS, nameless, labels={"user": [2], "gender": ["F"], "age": [3]})
@@ -142,3 +144,12 @@ def test_outcome_agrees_with_a_plain_loop():
                 expected.add((case, i, label))
         table = read_table(LOG, outcome(cut_before=cut_before))
         assert set(table.frame.select("key", "row", "label.outcome").rows()) == expected
+
+
+def test_new_keys_beside_the_labels_of_old_ones_can_be_read(tmp_path):
+    (tmp_path / "labels.csv").write_text("user,gender\n77,F\n")
+    (tmp_path / "new.csv").write_text("user,movie\n2,10\n")
+    schema = SCHEMA.changed(labels_file="labels.csv")
+    assert label_of(read_table(tmp_path / "new.csv", schema, labels_optional=True)) == [None]
+    with pytest.raises(DataError, match="has a label for none of the keys"):
+        read_table(tmp_path / "new.csv", schema)

@@ -101,3 +101,11 @@ def test_schema_is_found_beside_the_data(tmp_path):
     (tmp_path / "flows.v1.toml").write_text('kee = "flow"\n')
     with pytest.raises(SettingError, match=r"unknown entry 'kee' in .*flows\.v1\.toml"):
         read_table(tmp_path / "flows.v1.csv")
+
+
+@pytest.mark.parametrize("entry", ["expiry", "session_gap"])
+def test_what_is_counted_in_time_needs_a_time(entry):
+    schema = Schema.from_dict({"values": ["v"], entry: 2.5})
+    with pytest.raises(SettingError, match=rf"schema.{entry} is 2.5, but no time column is named"):
+        read_table({"key": [1, 1], "v": [1, 2]}, schema)
+    assert read_table({"key": [1, 1], "v": [1, 2], "t": [0, 1]}, schema.changed(time="t")).frame["time"].len() == 2

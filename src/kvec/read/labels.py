@@ -31,8 +31,9 @@ def labels_in_table(
     tangle: tuple[str, ...],
     names: tuple[str, ...],
     empty_key: str,
+    is_optional: bool = False,
 ) -> tuple[pl.DataFrame, list[Note]]:
-    """Join the labels of a second table per key, and per tangle if that table has it."""
+    """Join the labels of a second table per key, and per tangle if that table has it; some must be found there."""
     columns = {"key": identity(labels, key, empty_key)} | ({"tangle": identity(labels, tangle)} if tangle else {})
     on = list(columns)
     known = pl.DataFrame({**columns, **{f"label.{name}": label_text(labels, name) for name in names}})
@@ -42,7 +43,7 @@ def labels_in_table(
     texts = [name for name in on if known[name].dtype != frame[name].dtype]
     given = frame.select(on).with_columns(pl.col(texts).cast(pl.String))
     joined = given.join(known.with_columns(pl.col(texts).cast(pl.String)), on=on, how="left", maintain_order="left")
-    if all(joined[f"label.{name}"].null_count() == joined.height for name in names):
+    if not is_optional and all(joined[f"label.{name}"].null_count() == joined.height for name in names):
         raise DataError(
             f"{labels.name}: has a label for none of the keys in {rows.name} (such as {frame['key'][0]!r}); "
             f"do its {', '.join(map(repr, key))} mean the same?"

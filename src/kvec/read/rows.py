@@ -39,10 +39,12 @@ def read_table(
     (['tangle', 'key', 'value.size', 'label.label', 'row'], '2 different whole numbers')
     """
     schema = schema or find_schema(source) or Schema()
-    labels = _labels_source(source, schema, labels_optional) if labels is None else labels
+    is_given = labels is not None
+    labels = labels if is_given else _labels_source(source, schema, labels_optional)
     opened = open_table(source, leave_out=[Path(labels)] if isinstance(labels, str | Path) else [])
     opened_labels = None if labels is None else open_table(labels)
     schema, guessed = _with_columns(schema, opened, opened_labels)
+    _require_clock(schema, opened)
     named, here = _named_columns(schema, opened, opened_labels, labels_optional)
     rows = opened.read(named)
     notes: list[Note] = []
@@ -50,7 +52,7 @@ def read_table(
         rows, notes = unfold(rows, schema)
     frame = _arrivals(rows, schema)
     notes += _out_of_order(rows, frame, schema)
-    frame, rows, more = _labelled(frame, rows, schema, opened_labels, here)
+    frame, rows, more = _labelled(frame, rows, schema, opened_labels, here, labels_optional and not is_given)
     notes += more
     fields = []
     for given in schema.values:
@@ -169,6 +171,12 @@ def _require(opened: Opened, named: Sequence[tuple[str, str]]) -> None:
             )
 
 
+def _require_clock(schema: Schema, opened: Opened) -> None:
+    for entry, length in (("expiry", schema.expiry), ("session_gap", schema.session_gap)):
+        if length is not None and not (schema.time or schema.unfold_gap):
+            raise SettingError(f"{opened.name}: schema.{entry} is {length:g}, but no time column is named; name one")
+
+
 def _listed(columns: Sequence[str]) -> str:
     return ", ".join(columns[:SHOWN]) + (f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else "")
 
@@ -210,7 +218,7 @@ def _out_of_order(rows: Rows, frame: pl.DataFrame, schema: Schema) -> list[Note]
 
 
 def _labelled(
-    frame: pl.DataFrame, rows: Rows, schema: Schema, labels: Opened | None, here: tuple[str, ...]
+    frame: pl.DataFrame, rows: Rows, schema: Schema, labels: Opened | None, here: tuple[str, ...], is_optional: bool
 ) -> tuple[pl.DataFrame, Rows, list[Note]]:
     """Labels from wherever they are, and the items that remain when the outcome is cut away."""
     if schema.outcome:
@@ -220,7 +228,7 @@ def _labelled(
         tangle = _columns_of(schema.tangle, labels.columns)
         tangle = tangle if set(tangle) <= set(labels.columns) else ()
         known = labels.read([*schema.key, *tangle, *here])
-        frame, notes = labels_in_table(rows, frame, known, schema.key, tangle, here, schema.empty_key)
+        frame, notes = labels_in_table(rows, frame, known, schema.key, tangle, here, schema.empty_key, is_optional)
     else:
         frame, notes = labels_in_rows(rows, frame, here)
     for name in (n for n in schema.labels if n not in here):
