@@ -100,6 +100,7 @@ def test_later_overrides_win() -> None:
         ({"training": {"learning_rate": float("inf")}}, r"training.learning_rate is inf"),
         ({"training": {"floor": 1.5}}, r"training.floor is 1.5; it must be at most 1"),
         ({"training": {"seed": -1}}, r"training.seed is -1; it must be at least 0"),
+        ({"training": {"seed": 10**20}}, r"training.seed is 1\d{20}; it must be at most 9,007,199,254,740,991"),
         ({"training": {"epochs": 0}}, r"training.epochs is 0; it must be at least 1"),
         ({"visibility": {"window": 0}}, r"visibility.window is 0; it must be at least 1"),
         ({"deciding": {"threshold": 2}}, r"deciding.threshold is 2.0; it must be at most 1"),

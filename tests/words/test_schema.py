@@ -36,6 +36,7 @@ UNFOLDED = Schema(values=(Field("size"),), unfold=("size", "gap"), unfold_gap="g
 @pytest.mark.parametrize("schema", [Schema(), FULL, EVENTS, UNFOLDED], ids=["empty", "full", "events", "unfolded"])
 def test_round_trip_through_plain_data(schema: Schema) -> None:
     assert Schema.from_dict(schema.to_dict()) == schema
+    assert json.loads(json.dumps(schema.to_dict())) == schema.to_dict()
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
 
 

@@ -48,7 +48,7 @@ class Encoder:
 class Deciding:
     """When a sequence is decided."""
 
-    threshold: float = 0.5  # θ: halt at the first item whose halting score reaches it
+    threshold: float = 0.5  # θ: halt at the first item whose halting score reaches it; used where it is not tuned
     after_halt: str = "keep"  # items of decided sequences go on serving others
     tune_threshold: bool = True  # choose θ on validation by HM after training
 
@@ -108,7 +108,7 @@ _AT_LEAST: dict[str, float] = {
 }  # fmt: skip
 _AT_MOST: dict[str, float] = {
     "encoder.dropout": 0.99, "encoder.hide": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,
-    "training.exploration": 1,
+    "training.exploration": 1, "training.seed": 2**53 - 1,
 }  # fmt: skip
 
 
@@ -137,7 +137,7 @@ class Config:
                 raise SettingError(f"{name} is {self.get(name)}; it must be at least {least:g}")
         for name, most in _AT_MOST.items():
             if self.get(name) > most:
-                raise SettingError(f"{name} is {self.get(name)}; it must be at most {most:g}")
+                raise SettingError(f"{name} is {self.get(name)}; it must be at most {most:,}")
         if self.encoder.width % self.encoder.heads:
             raise SettingError(
                 f"encoder.width ({self.encoder.width}) must be a multiple of encoder.heads ({self.encoder.heads})"

@@ -148,7 +148,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `from_dict` reads it and as a TOML file holds it."""
-        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items() if k != "values"}
+        plain = {k: _as_lists(v) for k, v in asdict(self).items() if k != "values"}
         plain["values"] = {f.name: {k: v for k, v in asdict(f).items() if k != "name"} for f in self.values}
         return {k: v for k, v in plain.items() if v not in (None, "", [])}
 
@@ -196,6 +196,13 @@ class Schema:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingError(f"{path}: not a TOML file: {error}") from None
         return cls.from_dict(plain, where=str(path))
+
+
+def _as_lists(value: Any) -> Any:
+    """Tuples as lists, inside mappings too: what JSON and TOML give back."""
+    if isinstance(value, Mapping):
+        return {k: _as_lists(v) for k, v in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _choice(where: str, given: str, known: Sequence[str]) -> None:
