@@ -121,7 +121,7 @@ def test_outputs_in_the_order_of_the_batch() -> None:
     network, tangles = small_network(), encode(frame_of(ARRIVALS, ARRIVALS[:4]))
     batch, rule = Batch.of(tangles, np.array([1, 0])), make_rule(Visibility())
     parts = list(run_blocks(network, batch, rule, 3))
-    order = in_batch_order([block for block, _ in parts], batch)
+    order = in_batch_order([block.items for block, _ in parts], batch)
     items = np.concatenate([block.items for block, _ in parts])
     assert items[order.numpy()].tolist() == batch.items.tolist()
     joined = Outputs.joined([outputs for _, outputs in parts])

@@ -180,7 +180,7 @@ def outputs_of(
     """What the network says of whole tangles run side by side, sequence by sequence."""
     batch = Batch.of(tangles, np.arange(tangles.n_tangles) if members is None else np.array(members, np.int64))
     parts = list(run_blocks(network, batch, rule, block, draw))
-    order = in_batch_order([part for part, _ in parts], batch)
+    order = in_batch_order([part.items for part, _ in parts], batch)
     return Outputs.joined([outputs for _, outputs in parts]).taken(order)
 
 

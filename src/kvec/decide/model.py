@@ -17,7 +17,7 @@ from kvec.encode.attention import AttentionBlock, Cache
 from kvec.encode.embedding import Embedding, Vocabularies
 from kvec.encode.fusion import Fusion
 from kvec.encode.sparse import Lists
-from kvec.tangle.batch import Batch, Block, Draw, Group
+from kvec.tangle.batch import Batch, Block, Draw, Group, Ints
 from kvec.tangle.tangles import GAP_STEPS
 from kvec.tangle.visibility import Rule
 from kvec.tangle.vocabulary import Vocabulary
@@ -170,8 +170,8 @@ def to_device(block: Block, device: torch.device) -> Block:
     return replace(block, groups=groups, **moved)
 
 
-def in_batch_order(blocks: list[Block], batch: Batch) -> Tensor:
-    """Where each item of the batch, sequence by sequence, lies in the joined outputs of its blocks."""
-    items = np.concatenate([block.items for block in blocks])
+def in_batch_order(parts: list[Ints], batch: Batch) -> Tensor:
+    """Where each item of the batch, sequence by sequence, lies in the joined outputs of blocks with these items."""
+    items = np.concatenate(parts)
     order = np.argsort(items, kind="stable")
     return torch.from_numpy(order[np.searchsorted(items, batch.items, sorter=order)])

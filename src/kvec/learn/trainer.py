@@ -216,13 +216,13 @@ def train_batch(
 
     if int(batch.tangles.sizes[batch.members].max()) <= settings.block:
         ((block, outputs),) = blocks()
-        terms, total = loss(outputs.taken(in_batch_order([block], batch)))
+        terms, total = loss(outputs.taken(in_batch_order([block.items], batch)))
         total.backward()  # type: ignore[no-untyped-call]
         _update(run, settings.clip)
     else:
         with torch.no_grad():
-            parts = list(blocks())
-        order = in_batch_order([block for block, _ in parts], batch)
+            parts = [(block.items, outputs) for block, outputs in blocks()]  # the lists of visible items may go
+        order = in_batch_order([items for items, _ in parts], batch)
         joined = Outputs.joined([outputs for _, outputs in parts])
         leaves = joined.detached()
         terms, total = loss(leaves.taken(order))
