@@ -21,7 +21,10 @@ Ints = npt.NDArray[np.int64]
 
 
 def _compiled(function: F) -> F:
-    return cast(F, njit(cache=True, nogil=True)(function))
+    try:
+        return cast(F, njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # no folder that the compiled code could be kept in
+        return cast(F, njit(nogil=True)(function))
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class PaperRule:
         """The visible items of these arrivals."""
         origin = max(int(tangles.starts[tangle]), first - self.window + 1)
         starts, items = _paper_lists(
-            origin, first, last, self.window, self.own, self.others,
+            origin, first, last, self.window, min(self.own, self.window), min(self.others, self.window),
             tangles.previous, tangles.previous_match, tangles.sequences.sequence, tangles.session,
         )  # fmt: skip
         return Visible(starts, items, np.zeros(len(items), np.float32))
