@@ -62,6 +62,7 @@ def save_model(model: Trained, path: str | Path) -> None:
     path = Path(path)
     require_model_place(path)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    old = path.with_name(f"{fresh.name}.old")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(fresh, ignore_errors=True)
@@ -85,10 +86,13 @@ def save_model(model: Trained, path: str | Path) -> None:
         (fresh / "history.csv").write_text(history_csv(model.history), encoding="utf-8")
         (fresh / "validation.safetensors").write_bytes(save_arrays(model.validation))
         if path.exists():
-            shutil.rmtree(path)
+            path.rename(old)  # a kill in the middle must not leave neither of the two
         fresh.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
+        if old.exists() and not path.exists():
+            old.rename(path)
         raise ModelError(f"{path}: cannot write the model: {error.strerror or error}") from None
 
 
@@ -131,10 +135,11 @@ def load_model(path: str | Path) -> Trained:
         network = build_network(vocabulary, config.encoder, card["has_time"])
         network.load_state_dict(load_tensors(weights))
         network.eval()
+        validation = load_arrays((path / "validation.safetensors").read_bytes())
+        _require_fit(path, vocabulary, schema, validation)
         return Trained(
             network, vocabulary, schema, config, card["has_time"], float(card["operating_point"]["threshold"]),
-            read_history(path / "history.csv"), card["split"],
-            load_arrays((path / "validation.safetensors").read_bytes()), card["about"],
+            read_history(path / "history.csv"), card["split"], validation, card["about"],
         )  # fmt: skip
     except ModelError:
         raise
@@ -181,6 +186,21 @@ def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         raise ModelError(f"{path}: there is no unfinished training to resume") from None
     except (SafetensorError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path} is damaged; train again without --resume") from None
+
+
+def _require_fit(
+    path: Path, vocabulary: Vocabulary, schema: Schema, validation: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    """Refuse files that are whole, each by itself, and belong to different models."""
+    for what, ours, theirs in (
+        ("value fields", tuple(f.name for f in vocabulary.fields), schema.value_names),
+        ("label columns", vocabulary.label_names, schema.label_names),
+    ):
+        if ours != theirs:
+            raise ModelError(f"{path} is damaged: the {what} in vocabulary.json and kvec.json differ")
+    needed = ("offsets", "halt", "labels", "tangle", *(f"classes.{i}" for i in range(len(vocabulary.labels))))
+    if lacking := [name for name in needed if name not in validation]:
+        raise ModelError(f"{path / 'validation.safetensors'} is damaged: it holds no {lacking[0]}")
 
 
 def _is_replaceable(path: Path) -> bool:
