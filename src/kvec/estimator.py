@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +16,7 @@ import polars as pl
 import torch
 
 from kvec.decide.checkpoint import Trained, load_model, load_progress, save_model, save_progress, validation_arrays
-from kvec.decide.explain import explain_sequence
+from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
 from kvec.decide.model import build_network
 from kvec.decide.scoring import Scores, score
@@ -27,7 +30,7 @@ from kvec.tangle.tangling import Split, arrange, retangle
 from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import FIRST_KNOWN, Vocabulary
 from kvec.words.config import Config
-from kvec.words.errors import DataError, KvecError, ModelError, SettingError
+from kvec.words.errors import DataError, ModelError, SettingError
 from kvec.words.explanation import Explanation
 from kvec.words.items import Decision
 from kvec.words.schema import Schema
@@ -89,6 +92,11 @@ class KVEC:
                 raise SettingError(f"unknown parameter {name!r} of KVEC; known: {', '.join(sorted(PLACES))}")
         return self
 
+    def __sklearn_clone__(self) -> KVEC:
+        """An unfitted copy of what was given; what was not still comes from the preset, whichever is set later."""
+        own = {name: getattr(self, name) for name in ("preset", "schema", "device", "pretrained")}
+        return type(self)(**copy.deepcopy(own | self._settings))
+
     def __repr__(self) -> str:
         """The parameters that were given."""
         given = ({"preset": self.preset} if self.preset != "small" else {}) | self._settings
@@ -135,16 +143,19 @@ class KVEC:
         frames = _tangled(frames[0], schema, seed), _tangled(frames[1], schema, seed)
         vocabulary = Vocabulary.fit(frames[0], schema)
         training, held_out = (encode_tangles(frame, schema, vocabulary) for frame in frames)
-        _check_trainable(config, training, held_out)
+        _check_trainable(config, training, held_out, schema.label_names)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = build_network(vocabulary, config.encoder, training.time is not None)
         self._start_from_pretrained(network.embedding, vocabulary)
         rule = make_rule(config.visibility)
         run = new_run(network.to(self._device()), config.training)
-        facts = {"settings": config.to_dict(), "schema": schema.to_dict(), "about": _about(training, held_out)}
+        facts: dict[str, Any] = {
+            "settings": config.to_dict(), "schema": schema.to_dict(), "about": _about(training, held_out),
+            "data": _fingerprint(vocabulary, training, held_out),
+        }  # fmt: skip
         if resume:
-            _resume(run, Path(progress or ""), facts)
+            _resume(run, progress, facts)
 
         def after_epoch(run: Run) -> None:
             if progress is not None:
@@ -200,7 +211,7 @@ class KVEC:
     def explain(self, data: Any, key: Any, tangle: Any = None, sequence: int = 0) -> Explanation:
         """What the model saw of one sequence until it halted, and where it looked."""
         tangles, model = self.tangles(data), self.model_
-        index = _find_sequence(tangles, key, tangle, sequence)
+        index = find_sequence(tangles, key, tangle, sequence)
         at = int(tangles.tangle_of[index])
         index -= int(tangles.sequence_starts[at])
         its_own = tangles.frame[int(tangles.starts[at]) : int(tangles.starts[at + 1])]  # other tangles tell nothing
@@ -314,38 +325,39 @@ def _about(training: Tangles, validation: Tangles) -> dict[str, int]:
     }
 
 
-def _check_trainable(config: Config, training: Tangles, validation: Tangles) -> None:
+def _check_trainable(config: Config, training: Tangles, validation: Tangles, label_names: tuple[str, ...]) -> None:
     needs_time = {"training.delay": ("seconds",), "encoder.time": ("gaps", "both")}
     for name, values in needs_time.items():
         if (value := config.get(name)) in values and training.time is None:
             raise SettingError(f"{name} is {value!r}, but the data has no time column; name one, or change the setting")
-    if not (validation.labels[:, 0] >= 0).any():
-        raise DataError("no validation sequence has a class that the training data has; give other validation data")
+    for name, labels in zip(label_names, validation.labels.T, strict=True):
+        if not (labels >= 0).any():
+            raise DataError(
+                f"label column {name!r}: no validation sequence has a class that the training data has; "
+                "give other validation data"
+            )
 
 
-def _resume(run: Run, path: Path, facts: Mapping[str, Any]) -> None:
+def _fingerprint(vocabulary: Vocabulary, *parts: Tangles) -> str:
+    """A name for all that a run reads: the same only for the same values, sequences and labels."""
+    digest = hashlib.blake2b(json.dumps(vocabulary.to_dict()).encode(), digest_size=16)
+    for part in parts:
+        for array in (part.codes, part.numbers, part.gaps, part.sequences.sequence, part.session, part.labels):
+            digest.update(b"" if array is None else array.tobytes())
+    return digest.hexdigest()
+
+
+def _resume(run: Run, progress: str | Path | None, facts: Mapping[str, Any]) -> None:
+    if progress is None:
+        raise SettingError("resume needs progress, the file that the stopped run was kept in")
+    path = Path(progress)
     tensors, saved = load_progress(path)
     for what in facts:
         if saved.get(what) != facts[what]:
             raise ModelError(
                 f"{path} belongs to a run with other {what}; repeat that run's command with --resume added"
             )
-    restore_run(run, tensors, saved["history"], saved["done"])
-
-
-def _find_sequence(tangles: Tangles, key: Any, tangle: Any, sequence: int) -> int:
-    names = tangles.names().with_row_index("index").with_columns(number=pl.Series(tangles.sequences.number))
-    found = names.filter(pl.col("key").cast(pl.String) == str(key))
-    if not found.height:
-        some = ", ".join(str(k) for k in names["key"].head(5))
-        raise KvecError(f"there is no key {str(key)!r} in this data; its first keys are {some}")
-    if tangle is not None:
-        found = found.filter(pl.col("tangle").cast(pl.String) == str(tangle))
-    elif found["tangle"].n_unique() > 1:
-        several = ", ".join(str(t) for t in found["tangle"].unique(maintain_order=True).head(5))
-        raise KvecError(f"key {key} is in {found['tangle'].n_unique()} tangles ({several}); say which with tangle")
-    found = found.filter(pl.col("number") == sequence)
-    if not found.height:
-        where = f" in tangle {tangle}" if tangle is not None else ""
-        raise KvecError(f"key {key}{where} has no sequence number {sequence}")
-    return int(found["index"][0])
+    try:
+        restore_run(run, tensors, saved["history"], saved["done"])
+    except (RuntimeError, KeyError, ValueError):
+        raise ModelError(f"{path} does not fit this network; train again without --resume") from None

@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import polars as pl
 import torch
 
 from kvec.decide.model import Network, State, lists_of, to_device
 from kvec.tangle.batch import Batch, Block
 from kvec.tangle.tangles import Tangles, describe_items
 from kvec.tangle.visibility import Rule
+from kvec.words.errors import KvecError
 from kvec.words.explanation import Look, Step
+
+
+def find_sequence(tangles: Tangles, key: Any, tangle: Any, sequence: int) -> int:
+    """The index of a key's sequence; names may be given as text."""
+    names = tangles.names().with_row_index("index").with_columns(number=pl.Series(tangles.sequences.number))
+    found = names.filter(pl.col("key").cast(pl.String) == str(key))
+    if not found.height:
+        some = ", ".join(str(k) for k in names["key"].head(5))
+        raise KvecError(f"there is no key {str(key)!r} in this data; its first keys are {some}")
+    if tangle is not None:
+        found = found.filter(pl.col("tangle").cast(pl.String) == str(tangle))
+    elif found["tangle"].n_unique() > 1:
+        several = ", ".join(str(t) for t in found["tangle"].unique(maintain_order=True).head(5))
+        raise KvecError(f"key {key} is in {found['tangle'].n_unique()} tangles ({several}); say which with tangle")
+    found = found.filter(pl.col("number") == sequence)
+    if not found.height:
+        where = f" in tangle {tangle}" if tangle is not None else ""
+        raise KvecError(f"key {key}{where} has no sequence number {sequence}")
+    return int(found["index"][0])
 
 
 @torch.no_grad()

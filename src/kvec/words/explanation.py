@@ -27,7 +27,7 @@ class Step:
     value: str
     halt_score: float
     probabilities: tuple[float, ...]  # by class of the first label column
-    looks: tuple[Look, ...]  # heaviest first, the item itself included
+    looks: tuple[Look, ...]  # heaviest first; the item itself is one of the visible
 
 
 @dataclass(frozen=True, slots=True)
