@@ -37,17 +37,25 @@ def random_outputs(lengths: list[int], seed: int = 0, classes: tuple[int, ...] =
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=6))
-def test_a_layout_pads_and_sums_by_sequence(lengths: list[int]) -> None:
+def test_a_layout_numbers_and_sums_by_sequence(lengths: list[int]) -> None:
     layout = Layout.of(torch.tensor(lengths))
     values = torch.arange(1.0, sum(lengths) + 1)
-    square = layout.pad(values, fill=-1.0)
-    assert square.shape == (len(lengths), max(lengths))
     pieces = [piece.tolist() for piece in values.split(lengths)]
-    for row, piece in zip(square.tolist(), pieces, strict=True):
-        assert row == piece + [-1.0] * (max(lengths) - len(piece))
-    assert torch.equal(layout.flat(square), values)
+    assert layout.rows.tolist() == [s for s, piece in enumerate(pieces) for _ in piece]
+    assert layout.columns.tolist() == [i for piece in pieces for i in range(len(piece))]
     assert layout.sum(values).tolist() == [sum(piece) for piece in pieces]
     assert values[layout.is_last].tolist() == [piece[-1] for piece in pieces]
+
+
+def test_one_long_sequence_beside_many_short_ones_takes_no_more_room() -> None:
+    """Padded to the longest, these would need forty gigabytes and more."""
+    layout = Layout.of(torch.tensor([100_000] + [1] * 100_000))
+    halt = torch.full((200_000,), -9.0, dtype=torch.float64)
+    stop = stopping_probabilities(halt, layout)
+    assert layout.sum(stop).tolist() == pytest.approx([1.0] * 100_001)
+    episodes = sample_episodes(halt + 18, layout, torch.Generator().manual_seed(0))
+    assert episodes.n_observed[0] < 10 and bool(episodes.chose[0])
+    assert episodes.n_observed.max() < 10
 
 
 @given(st.integers(0, 500))

@@ -1,6 +1,7 @@
 """The two objectives: exact expected cost of stopping, and the paper's three terms (§IV-E).
 
-Letters: N items laid out sequence by sequence, S sequences, L the longest. Scores per item are (N,).
+Letters: N items laid out sequence by sequence, S sequences. Scores per item are (N,); nothing is padded, since one long
+sequence beside many short ones would take room for as many long ones.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kvec.decide.model import Outputs
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the N items of S sequences lie in a padded (S, L) square."""
+    """Which of S sequences each of N items belongs to, and where in it."""
 
     rows: Tensor  # (N,) the sequence of each item
     columns: Tensor  # (N,) its index in it
@@ -28,15 +29,6 @@ class Layout:
         rows = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
         starts = torch.cumsum(lengths, 0) - lengths
         return cls(rows, torch.arange(len(rows), device=lengths.device) - starts[rows], lengths)
-
-    def pad(self, values: Tensor, fill: float = 0.0) -> Tensor:
-        """(N,) to (S, L)."""
-        square = values.new_full((len(self.lengths), int(self.lengths.max())), fill)
-        return square.index_put((self.rows, self.columns), values)
-
-    def flat(self, square: Tensor) -> Tensor:
-        """(S, L) back to (N,)."""
-        return square[self.rows, self.columns]
 
     def sum(self, values: Tensor) -> Tensor:
         """(N,) summed per sequence, (S,)."""
@@ -75,8 +67,10 @@ def cross_entropy(outputs: Outputs, labels: Tensor, layout: Layout, weights: lis
 
 def stopping_probabilities(halt: Tensor, layout: Layout) -> Tensor:
     """P_i = h_i Π_{j<i} (1 - h_j); the last item takes the rest. (N,) logits in, (N,) probabilities out."""
-    waited = torch.cumsum(layout.pad(functional.logsigmoid(-halt)), dim=1)  # log Π_{j≤i} (1 - h_j)
-    before = layout.flat(functional.pad(waited, (1, 0))[:, :-1])
+    waiting = functional.logsigmoid(-halt)
+    waited = torch.cumsum(waiting.double(), 0) - waiting  # over all sequences: exact enough in double precision
+    first = torch.cumsum(layout.lengths, 0) - layout.lengths
+    before = (waited - waited[first][layout.rows]).to(halt.dtype)  # log Π_{j<i} (1 - h_j)
     here = torch.where(layout.is_last, torch.zeros_like(halt), functional.logsigmoid(halt))
     return torch.exp(before + here)
 
@@ -131,9 +125,10 @@ def sample_episodes(halt: Tensor, layout: Layout, generator: torch.Generator, ex
     """Sample an action after each item from the policy, mixed with uniform actions; stop at the first Halt."""
     probability = (1 - exploration) * halt.detach().sigmoid() + exploration * 0.5
     draws = torch.rand(len(halt), generator=generator, dtype=torch.float64).to(halt.device)
-    halts = layout.pad((draws < probability).to(torch.int64))
-    chose = halts.any(dim=1)
-    return Episodes(torch.where(chose, halts.argmax(dim=1) + 1, layout.lengths), chose)
+    never = layout.lengths[layout.rows] + 1
+    stops = torch.where(draws < probability, layout.columns + 1, never)
+    first = (layout.lengths + 1).scatter_reduce(0, layout.rows, stops, "amin")
+    return Episodes(torch.minimum(first, layout.lengths), first <= layout.lengths)
 
 
 def paper_terms(
