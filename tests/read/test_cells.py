@@ -120,3 +120,9 @@ def test_labels_are_plain_text(tmp_path):
     assert read_table(tmp_path / "l.csv").frame["label.label"].to_list() == ["58", None, "7"]
     (tmp_path / "l.csv").write_text("key,size,label\n1,1,1.0\n2,1,1.1\n")
     assert read_table(tmp_path / "l.csv").frame["label.label"].to_list() == ["1.0", "1.1"]
+
+
+def test_joined_names_stay_apart():
+    schema = Schema.from_dict({"key": ["a", "b"], "values": ["v"]})
+    keys = read_table({"a": ["x|y", "x"], "b": ["z", "y|z"], "v": [1, 2]}, schema).frame["key"]
+    assert keys.n_unique() == 2

@@ -114,6 +114,10 @@ def test_changes_leave_out_what_is_none() -> None:
         ({"tangle": ["a"]}, r"data.toml.tangle is \['a'\]; it must be text"),
         ({"expiry": "soon"}, r"data.toml.expiry is 'soon'; it must be a number"),
         ({"expiry": -1}, r"schema.expiry is -1; it must be at least 0"),
+        (
+            {"expiry": 3.0, "time": "t", "tangling": {"number": 2, "clock": "order"}},
+            r"schema.expiry needs times, which tangling.clock = 'order' leaves out",
+        ),
         ({"session_gap": True}, r"data.toml.session_gap is True; it must be a number"),
         ({"outcome": "died"}, r"data.toml.outcome is a group of entries, not 'died'; write \[outcome\]"),
         ({"outcome": {"column": "a"}}, r"data.toml.outcome: .*label_from"),

@@ -19,7 +19,8 @@ def identity(rows: Rows, columns: tuple[str, ...], empty: str = "") -> pl.Series
     parts = [_one_identity(rows, column, empty) for column in columns]
     if len(parts) == 1:
         return parts[0]
-    return pl.select(pl.concat_str([p.cast(pl.String) for p in parts], separator="|")).to_series()
+    texts = [p.cast(pl.String).str.replace_all("|", r"\|", literal=True) for p in parts]  # a|b, c is not a, b|c
+    return pl.select(pl.concat_str(texts, separator="|")).to_series()
 
 
 def _one_identity(rows: Rows, column: str, empty: str) -> pl.Series:

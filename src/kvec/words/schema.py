@@ -122,6 +122,10 @@ class Schema:
         for part, length in (("session_gap", self.session_gap), ("expiry", self.expiry)):
             if length is not None and not length >= 0:
                 raise SettingError(f"schema.{part} is {length}; it must be at least 0")
+            if length is not None and self.tangling and self.tangling.clock == "order":
+                raise SettingError(
+                    f"schema.{part} needs times, which tangling.clock = 'order' leaves out; use 'common'"
+                )
         if self.unfold_gap and not self.unfold:
             raise SettingError("schema.unfold_gap needs schema.unfold, the list columns")
 
