@@ -43,7 +43,8 @@ class Outputs:
 
     def taken(self, order: Tensor) -> Outputs:
         """The same in another order."""
-        return Outputs(self.halt[order], tuple(logits[order] for logits in self.classes), self.baseline[order])
+        halt, *classes, baseline = (t.index_select(0, order) for t in self.tensors())
+        return Outputs(halt, tuple(classes), baseline)
 
     def detached(self) -> Outputs:
         """The same as leaves of a new graph."""
@@ -109,7 +110,8 @@ class Network(nn.Module):
         fused, hidden, memory = [], [], []
         for group in block.groups:
             who = group.sequences
-            steps, last = self.fusion(flat[group.rows], state.hidden[who], state.memory[who])
+            laid_out = flat.index_select(0, group.rows.flatten()).view(*group.rows.shape, -1)  # (L, S, D)
+            steps, last = self.fusion(laid_out, state.hidden[who], state.memory[who])
             fused.append(steps.flatten(0, 1))
             hidden.append(steps[-1])
             memory.append(last)
@@ -117,7 +119,7 @@ class Network(nn.Module):
             who = torch.cat([group.sequences for group in block.groups])
             state.hidden = state.hidden.index_copy(0, who, torch.cat(hidden).detach())
             state.memory = state.memory.index_copy(0, who, torch.cat(memory).detach())
-        return self.heads(torch.cat(fused)[block.gather], detach_policy)
+        return self.heads(torch.cat(fused).index_select(0, block.gather), detach_policy)
 
     def heads(self, representation: Tensor, detach_policy: bool = False) -> Outputs:
         """What (N, R) representations say; the baseline never trains the representation."""
