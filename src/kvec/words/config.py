@@ -72,7 +72,7 @@ class Training:
     epochs: int = 20
     patience: int = 8  # epochs without a better validation HM before stopping
     minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
-    batch: int = 64  # tangles
+    batch: int = 64  # tangles at the most; an epoch of few tangles takes smaller batches rather than few updates
     batch_items: int = 8192  # padded items in a batch at the most, where it holds several tangles
     block: int = 4096  # longer tangles are run in blocks of this many items
     learning_rate: float = 2e-3
