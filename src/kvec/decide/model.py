@@ -43,6 +43,7 @@ class Outputs:
 
     def taken(self, order: Tensor) -> Outputs:
         """The same in another order."""
+        order = order.to(self.halt.device)
         halt, *classes, baseline = (t.index_select(0, order) for t in self.tensors())
         return Outputs(halt, tuple(classes), baseline)
 
