@@ -491,6 +491,18 @@ def test_one_update_for_each_block() -> None:
     assert [steps.count(block) for block in (1000, 4, 1)] == [1, 3, 12]
 
 
+@pytest.mark.parametrize("block", [1000, 4])
+def test_without_a_delay_cost_the_policy_learns_nothing(block: int) -> None:
+    settings, tangles = replace(STILL, block=block, learning_rate=0.01), long_tangles(is_cut_at_six=False)
+    for cost in (None, 0.0):
+        run = new_run(small_network(), settings)
+        before = copy.deepcopy(run.network)
+        batch, rng = Batch.of(tangles, np.arange(3)), np.random.default_rng(3)
+        train_batch(run, batch, RULE, settings, delay(tangles, settings), None, rng, cost)
+        assert torch.equal(run.network.policy.weight, before.policy.weight) == (cost is None)
+        assert not torch.equal(run.network.fusion.cell.weight_ih_l0, before.fusion.cell.weight_ih_l0)
+
+
 def test_no_gradient_is_left_over_for_the_next_batch() -> None:
     for block in (1000, 5):
         settings = replace(STILL, block=block, learning_rate=0.0, weight_decay=0.0)
