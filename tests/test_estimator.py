@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 import kvec
 from kvec.estimator import KVEC
+from kvec.tangle.tangling import Split
 from kvec.words.errors import DataError, KvecError, ModelError, SettingError
 
 SCHEMA = {
@@ -170,3 +171,14 @@ def test_what_was_learned_comes_from_the_training_part_alone() -> None:
     model.fit(ITEMS, mixed)
     assert "elsewhere" not in model.classes_
     assert 7777 not in model.model_.vocabulary.fields[0].values
+
+
+def test_a_split_hides_its_test_part_from_training(fitted: KVEC) -> None:
+    split = Split.from_dict(fitted.model_.split or {})
+    units = {name: set(split.part(ITEMS, name)["tangle"]) for name in ("train", "validation", "test")}
+    about = fitted.model_.about
+    assert [about["train_tangles"], about["validation_tangles"]] == [len(units["train"]), len(units["validation"])]
+    unlike = pl.when(pl.col("tangle").is_in(list(units["test"]))).then(7777).otherwise(pl.col("size")).alias("size")
+    assert weights(tiny().fit(ITEMS.with_columns(unlike))) == weights(fitted)
+    unlike = pl.when(pl.col("tangle").is_in(list(units["train"]))).then(pl.col("size")).otherwise(7777).alias("size")
+    assert tiny(epochs=1).fit(ITEMS.with_columns(unlike)).model_.vocabulary == fitted.model_.vocabulary
