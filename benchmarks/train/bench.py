@@ -85,7 +85,7 @@ def main() -> None:
         seen = batch._visible(rule, 0, int(tangles.sizes[members].max()))
         mask = time.thread_time() - start
         start = time.thread_time()
-        train_batch(run, batch, rule, settings, delays, None, rng, settings.floor)
+        train_batch(run, batch, rule, settings, delays, None, rng, settings.delay_cost)
         step = time.thread_time() - start
         if number >= 3:  # the first steps compile and fill caches
             steps.append(step)

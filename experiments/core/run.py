@@ -21,6 +21,7 @@ import polars as pl
 import torch
 
 import kvec
+from kvec.doors.measuring import fingerprints
 from kvec.learn.trainer import Run
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import read_table
@@ -52,12 +53,18 @@ def main() -> None:
     table = load(given.data, given.schema, given.share, given.classes)
     for seed in (int(s) for s in given.seeds.split(",")):
         settings = " ".join(sorted(given.settings))
-        row = {"name": given.name, "settings": settings, "seed": str(seed)}
+        row = {
+            "name": given.name,
+            "preset": given.preset,
+            "share": str(given.share),
+            "settings": settings,
+            "seed": str(seed),
+        }
         if any(all(done[k] == v for k, v in row.items()) for done in rows(given.out)):
             print(f"{row}: done already")
             continue
         config = Config.preset(given.preset).override([*given.settings, f"training.seed={seed}"])
-        add(given.out, row | measure(table, config, given.share))
+        add(given.out, row | measure(table, config))
 
 
 def load(data: str, schema: str | None, share: float, classes: int) -> Table:
@@ -76,7 +83,7 @@ def load(data: str, schema: str | None, share: float, classes: int) -> Table:
     return table
 
 
-def measure(table: Table, config: Config, share: float) -> dict[str, object]:
+def measure(table: Table, config: Config) -> dict[str, object]:
     seed = config.training.seed
     split = Split.of(table.frame, (8, 1, 1), seed)
     model = kvec.KVEC.from_config(config, schema=table.schema, device="cpu")
@@ -103,13 +110,13 @@ def measure(table: Table, config: Config, share: float) -> dict[str, object]:
     fixed = stop_at_fixed(found, fixed_n)
     fixed_early = earliness(fixed, found.length)
     fixed_right = accuracy(found.truth, found.decided(fixed)[0])
-    is_new = ~seen_in_training(encoded["test"], encode(model, parts["train"], table.schema))
+    is_new = ~np.isin(fingerprints(encoded["test"]), fingerprints(encode(model, parts["train"], table.schema)))
     new_right = accuracy(found.truth[is_new], predicted[is_new])
     new_early = earliness(n_observed[is_new], found.length[is_new])
     by_items = accuracy_by_items(found, READ)
     low, high = summary.intervals["hm"]
     return {
-        "share": share, "epochs": len(model.model_.history), "minutes": round(minutes, 1),
+        "epochs": len(model.model_.history), "minutes": round(minutes, 1),
         "threads": torch.get_num_threads(), "kvec": kvec.__version__,
         "threshold": f"{theta:.4g}", "n_keys": summary.n_keys,
         **{k: f"{getattr(summary, k):.4f}" for k in ("accuracy", "precision", "recall", "f1", "earliness", "hm")},
@@ -124,17 +131,6 @@ def measure(table: Table, config: Config, share: float) -> dict[str, object]:
 
 def encode(model: kvec.KVEC, frame: pl.DataFrame, schema: Schema) -> Tangles:
     return model.tangles(Table(frame, schema, "split"))
-
-
-def seen_in_training(test: Tangles, training: Tangles) -> np.ndarray:
-    """Whether each test sequence occurs in training, item for item."""
-
-    def contents(tangles: Tangles) -> list[bytes]:
-        codes = tangles.codes[tangles.sequences.by_sequence]
-        return [codes[a:b].tobytes() for a, b in zip(tangles.offsets[:-1], tangles.offsets[1:], strict=True)]
-
-    known = set(contents(training))
-    return np.array([c in known for c in contents(test)])
 
 
 def auc(model: kvec.KVEC, tangles: Tangles) -> float:

@@ -20,10 +20,10 @@ from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
 from kvec.decide.model import build_network
 from kvec.decide.scoring import Scores, score
-from kvec.learn.trainer import Run, Step, new_run, restore_run, run_state, traces, train
+from kvec.learn.trainer import Run, Step, new_run, operating_point, restore_run, run_state, traces, train
 from kvec.read.rows import read_table
 from kvec.read.table import Table, require_labels
-from kvec.report.curves import Traces, best_threshold, stop_at_threshold
+from kvec.report.curves import Traces, stop_at_threshold
 from kvec.report.metrics import Summary, summarise
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.tangling import Split, arrange, retangle
@@ -165,8 +165,7 @@ class KVEC:
 
         train(run, training, held_out, rule, config, on_step, after_epoch)
         scores = _score(network, held_out, config)
-        found = traces(held_out, scores)
-        theta = best_threshold(found)[0] if config.deciding.tune_threshold else config.deciding.threshold
+        theta = operating_point(traces(held_out, scores), config.deciding.threshold)
         self.model_ = Trained(
             network, vocabulary, schema, config, training.time is not None, theta, run.history,
             kept.to_dict() if kept else None,

@@ -119,10 +119,13 @@ DAMAGES = {
         "is damaged: .*size mismatch",
     ),
     "missing": (lambda f: (f / "history.csv").unlink(), "is damaged: history.csv is missing"),
-    "history": (lambda f: (f / "history.csv").write_text("epoch\none\n"), "is damaged: could not convert"),
+    "history": (lambda f: (f / "history.csv").write_text("epoch\none\n"), "history.csv is damaged: its hash is not"),
     "weights": (flip_a_bit, "its hash is not the one in kvec.json"),
-    "fields": (edit("vocabulary.json", lambda v: v["fields"][0].update(name="other")), "the value fields in voc"),
-    "validation": (without_classes, "is damaged: it holds no classes.1"),
+    "fields": (
+        edit("vocabulary.json", lambda v: v["fields"][0].update(name="other")),
+        "vocabulary.json is damaged: its hash",
+    ),
+    "validation": (without_classes, "validation.safetensors is damaged: its hash"),
     "cut": (lambda f: (f / "validation.safetensors").write_bytes(b"\x00" * 5), "is damaged"),
 }
 

@@ -68,7 +68,7 @@ def test_without_key_correlation_two_hops_fall_to_chance(planted):
 def test_halting_positions_lie_where_the_signal_is(kind, delay_cost, least, most):
     """At θ = 0.5: a threshold tuned by HM would rather toss a coin at the first item than wait for a late signal."""
     data, held_out, unseen = (synthetic_traffic(n, kind, s, length=60) for n, s in ((400, 1), (60, 2), (100, 3)))
-    model = trained(data, held_out, epochs=8, delay_cost=delay_cost, settle=0.6, tune_threshold=False)
+    model = trained(data, held_out, epochs=8, delay_cost=delay_cost, settle=0.6, threshold=0.5)
     decided = model.decision_frame(unseen)
     assert (decided["label"] == decided["true_label"]).mean() > 0.85
     inside = decided["n_observed"].is_between(least, most)

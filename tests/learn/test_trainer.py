@@ -51,7 +51,7 @@ from kvec.tangle.batch import Batch, plan_batches
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import Rule, make_rule
 from kvec.tangle.vocabulary import Vocabulary
-from kvec.words.config import Config, Encoder, Training, Visibility
+from kvec.words.config import Config, Deciding, Encoder, Training, Visibility
 from kvec.words.schema import Field, Schema
 
 RULE = make_rule(Visibility())
@@ -132,7 +132,7 @@ def assert_same_end(one: Run, two: Run) -> None:
 
 
 def test_a_planted_class_is_learned_and_told_where_it_shows() -> None:
-    config = replace(TINY, deciding=replace(TINY.deciding, tune_threshold=False))
+    config = replace(TINY, deciding=Deciding(threshold=0.5))
     run = trained(with_training(config, epochs=16))
     best = run.best_record
     assert best["accuracy"] > 0.95
@@ -561,7 +561,7 @@ def test_validation_measures_the_decisions(is_tuned: bool) -> None:
         for _ in range(6)
     ]
     tangles, network = encode(frame_of(*arrivals)), small_network()
-    config = Config(deciding=replace(Config().deciding, tune_threshold=is_tuned, threshold=0.55))
+    config = Config(deciding=Deciding(threshold=None if is_tuned else 0.55))
     record = validate(network, tangles, RULE, config)
     assert is_tuned or record["threshold"] == 0.55
     table = decision_table(tangles, VOCABULARY, score(network, tangles, RULE), record["threshold"])
@@ -574,9 +574,7 @@ def test_validation_measures_the_decisions(is_tuned: bool) -> None:
     means = np.mean(results, axis=0)
     assert [record[name] for name in ("accuracy", "earliness", "hm")] == pytest.approx(means.tolist())
     if is_tuned:
-        fixed = validate(
-            network, tangles, RULE, replace(config, deciding=replace(config.deciding, tune_threshold=False))
-        )
+        fixed = validate(network, tangles, RULE, replace(config, deciding=Deciding(threshold=0.5)))
         first = traces(tangles, score(network, tangles, RULE))
         assert len(first.truth) == int((tangles.labels[:, 0] >= 0).sum())
         assert fixed["end_accuracy"] == record["end_accuracy"]

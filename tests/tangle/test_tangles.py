@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 from tests.properties.strategies import SCHEMA, TYPES, VOCABULARY, Arrival, encode, frame_of
 
+from kvec.read.rows import read_table
 from kvec.tangle.tangles import GAP_STEPS, describe_items, encode_tangles, factor, log_gap
 from kvec.tangle.vocabulary import FieldVocabulary, Vocabulary
+from kvec.words.errors import DataError
 from kvec.words.schema import Field, Schema
 
 
@@ -156,3 +158,19 @@ def test_two_million_items_in_a_few_seconds() -> None:
     assert tangles.previous_match.max() < n
     assert time.process_time() - started < 12
     assert tangles.n_sequences == 20_000
+
+
+def test_a_key_that_returns_may_have_another_label_but_a_sequence_has_one() -> None:
+    items = {
+        "key": [1, 1, 1, 1],
+        "size": [1, 2, 3, 4],
+        "label": ["a", "a", "b", "b"],
+        "end": [False, True, False, True],
+    }
+    schema = Schema.from_dict({"key": "key", "values": "size", "label": "label", "end": "end"})
+    table = read_table(items, schema)
+    tangles = encode_tangles(table.frame, table.schema, Vocabulary.fit(table.frame, table.schema))
+    assert tangles.labels[:, 0].tolist() == [0, 1]
+    table = read_table(items | {"label": ["a", "b", "b", "b"]}, schema)
+    with pytest.raises(DataError, match=r"row 2, column 'label': the label becomes 'b' inside a sequence of key 1"):
+        encode_tangles(table.frame, table.schema, Vocabulary.fit(table.frame, table.schema))

@@ -23,8 +23,8 @@ def test_presets_are_those_of_the_paper() -> None:
     movies = Config.preset("paper-movielens").encoder
     assert (movies.blocks, movies.width, movies.fusion) == (2, 64, 256)
     v = small.visibility
-    assert (v.rule, v.window, v.own, v.others) == ("paper", 1024, 128, 64)
-    assert (small.deciding.threshold, small.encoder.dropout) == (0.5, 0.1)
+    assert (v.rule, v.window, v.own, v.others) == ("paper", None, 128, 64)
+    assert (small.deciding.threshold, small.encoder.dropout) == (None, 0.1)
     assert (small.training.returns, small.training.policy_gradient) == ("sum", "head")
 
 

@@ -1,6 +1,6 @@
 """A model as a folder: safetensors weights and plain text. Loading executes nothing.
 
-kvec.json                format, versions, settings, schema, split, operating point, hash of the weights
+kvec.json                format, versions, settings, schema, split, operating point, hashes of the other files
 vocabulary.json          known values, bins and class names
 weights.safetensors      the network
 history.csv              one line per training epoch
@@ -38,7 +38,7 @@ from kvec.words.schema import Schema
 
 FORMAT = 1
 POLICY_INPUTS = ["representation"]  # what the halting policy looks at; a later format may add the delay cost
-FILES = ("kvec.json", "vocabulary.json", "weights.safetensors", "history.csv", "validation.safetensors")
+FILES = ("vocabulary.json", "weights.safetensors", "history.csv", "validation.safetensors")
 
 
 @dataclass
@@ -67,7 +67,14 @@ def save_model(model: Trained, path: str | Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        weights = save_tensors({k: v.detach().cpu().contiguous() for k, v in model.network.state_dict().items()})
+        files = {
+            "vocabulary.json": (json.dumps(model.vocabulary.to_dict()) + "\n").encode(),
+            "weights.safetensors": save_tensors(
+                {k: v.detach().cpu().contiguous() for k, v in model.network.state_dict().items()}
+            ),
+            "history.csv": history_csv(model.history).encode(),
+            "validation.safetensors": save_arrays(model.validation),
+        }
         card = {
             "format": FORMAT,
             "kvec": __version__,
@@ -78,13 +85,11 @@ def save_model(model: Trained, path: str | Path) -> None:
             "has_time": model.has_time,
             "split": model.split,
             "about": model.about,
-            "weights_blake2b": hashlib.blake2b(weights, digest_size=32).hexdigest(),
+            "blake2b": {name: _hash(content) for name, content in files.items()},
         }
         (fresh / "kvec.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
-        (fresh / "vocabulary.json").write_text(json.dumps(model.vocabulary.to_dict()) + "\n", encoding="utf-8")
-        (fresh / "weights.safetensors").write_bytes(weights)
-        (fresh / "history.csv").write_text(history_csv(model.history), encoding="utf-8")
-        (fresh / "validation.safetensors").write_bytes(save_arrays(model.validation))
+        for name, content in files.items():
+            (fresh / name).write_bytes(content)
         if path.exists():
             path.rename(old)  # a kill in the middle must not leave neither of the two
         fresh.rename(path)
@@ -122,24 +127,25 @@ def load_model(path: str | Path) -> Trained:
             f"{path} was written by kvec {card.get('kvec')} in format {card['format']}; this is kvec {__version__}, "
             f"which reads up to format {FORMAT}: upgrade kvec to use it"
         )
+    files: dict[str, bytes] = {}
     for name in FILES:
         if not (path / name).is_file():
             raise ModelError(f"{path} is damaged: {name} is missing")
-    weights = (path / "weights.safetensors").read_bytes()
-    if hashlib.blake2b(weights, digest_size=32).hexdigest() != card.get("weights_blake2b"):
-        raise ModelError(f"{path / 'weights.safetensors'} is damaged: its hash is not the one in kvec.json")
+        files[name] = (path / name).read_bytes()
     try:
-        vocabulary = Vocabulary.from_dict(_read_json(path / "vocabulary.json"))
+        for name, content in files.items():
+            if _hash(content) != card["blake2b"][name]:
+                raise ModelError(f"{path / name} is damaged: its hash is not the one in kvec.json")
+        vocabulary = Vocabulary.from_dict(json.loads(files["vocabulary.json"]))
         config = Config.from_dict(card["settings"], where=str(path / "kvec.json"))
         schema = Schema.from_dict(card["schema"], where=str(path / "kvec.json"))
         network = build_network(vocabulary, config.encoder, card["has_time"])
-        network.load_state_dict(load_tensors(weights))
+        network.load_state_dict(load_tensors(files["weights.safetensors"]))
         network.eval()
-        validation = load_arrays((path / "validation.safetensors").read_bytes())
-        _require_fit(path, vocabulary, schema, validation)
         return Trained(
             network, vocabulary, schema, config, card["has_time"], float(card["operating_point"]["threshold"]),
-            read_history(path / "history.csv"), card["split"], validation, card["about"],
+            read_history(files["history.csv"].decode()), card["split"],
+            load_arrays(files["validation.safetensors"]), card["about"],
         )  # fmt: skip
     except ModelError:
         raise
@@ -157,10 +163,9 @@ def history_csv(history: Sequence[Mapping[str, float]]) -> str:
     return text.getvalue()
 
 
-def read_history(path: Path) -> list[dict[str, float]]:
+def read_history(text: str) -> list[dict[str, float]]:
     """Read what `history_csv` wrote."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(lines)]
+    return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(io.StringIO(text))]
 
 
 def save_progress(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]) -> None:
@@ -188,19 +193,8 @@ def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         raise ModelError(f"{path} is damaged; train again without --resume") from None
 
 
-def _require_fit(
-    path: Path, vocabulary: Vocabulary, schema: Schema, validation: Mapping[str, npt.NDArray[Any]]
-) -> None:
-    """Refuse files that are whole, each by itself, and belong to different models."""
-    for what, ours, theirs in (
-        ("value fields", tuple(f.name for f in vocabulary.fields), schema.value_names),
-        ("label columns", vocabulary.label_names, schema.label_names),
-    ):
-        if ours != theirs:
-            raise ModelError(f"{path} is damaged: the {what} in vocabulary.json and kvec.json differ")
-    needed = ("offsets", "halt", "labels", "tangle", *(f"classes.{i}" for i in range(len(vocabulary.labels))))
-    if lacking := [name for name in needed if name not in validation]:
-        raise ModelError(f"{path / 'validation.safetensors'} is damaged: it holds no {lacking[0]}")
+def _hash(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
 
 
 def _is_replaceable(path: Path) -> bool:

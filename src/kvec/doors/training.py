@@ -16,6 +16,7 @@ from kvec.doors.messages import Stopped, guesses, say, warn_of
 from kvec.doors.show import TrainingDisplay
 from kvec.doors.sources import read_by_flags, read_by_schema
 from kvec.estimator import KVEC
+from kvec.learn.trainer import best_of
 from kvec.read.table import Table
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config
@@ -104,7 +105,7 @@ def _tell_schema(table: Table, origin: str) -> None:
 
 def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_split: bool) -> None:
     trained = model.model_
-    best = max(trained.history, key=lambda record: record["hm"])
+    best = best_of(trained.history)
     print(f"the model is in {output}; epoch {best['epoch']:.0f} of {len(trained.history)} was best on validation:")
     print(
         f"accuracy {best['accuracy']:.4f}, earliness {best['earliness']:.4f} (lower is better), HM {best['hm']:.4f} "

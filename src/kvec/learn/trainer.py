@@ -51,8 +51,8 @@ class Run:
 
     @property
     def best_record(self) -> Record:
-        """The epoch whose weights are kept: the best by HM, of equals the one that is right more often."""
-        return max(self.history, key=lambda record: (record["hm"], record["accuracy"]))
+        """The epoch whose weights are kept."""
+        return best_of(self.history)
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,11 @@ class Step:
     n_steps: int
     terms: dict[str, float]
     seconds: float  # since the epoch began
+
+
+def best_of(history: list[Record]) -> Record:
+    """The best epoch by HM; of equals, the one that is right more often."""
+    return max(history, key=lambda record: (record["hm"], record["accuracy"]))
 
 
 def new_run(network: Network, settings: Training) -> Run:
@@ -286,12 +291,17 @@ def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
     )
 
 
+def operating_point(found: Traces, threshold: float | None) -> float:
+    """The threshold that was asked for, or else the best by HM."""
+    return best_threshold(found)[0] if threshold is None else threshold
+
+
 def validate(network: Network, tangles: Tangles, rule: Rule, config: Config) -> Record:
     """Accuracy, earliness and HM at the operating point, and accuracy at the sequences' ends; means over columns."""
     settings = config.training
     scores = score(network, tangles, rule, settings.batch, settings.batch_items, settings.block)
     found = [traces(tangles, scores, column) for column in range(len(network.n_classes))]
-    theta = best_threshold(found[0])[0] if config.deciding.tune_threshold else config.deciding.threshold
+    theta = operating_point(found[0], config.deciding.threshold)
     results = []
     for each in found:
         n_observed = stop_at_threshold(each, theta)

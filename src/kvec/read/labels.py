@@ -13,10 +13,17 @@ from kvec.words.schema import Outcome
 SEQUENCE = ["tangle", "key"]
 
 
-def labels_in_rows(rows: Rows, frame: pl.DataFrame, names: tuple[str, ...]) -> tuple[pl.DataFrame, list[Note]]:
-    """Add the label columns of the table itself; a label given on some items of a key holds for all of them."""
+def labels_in_rows(
+    rows: Rows, frame: pl.DataFrame, names: tuple[str, ...], can_return: bool = False
+) -> tuple[pl.DataFrame, list[Note]]:
+    """Add the label columns of the table itself; a label given on some items of a key holds for all of them.
+
+    Where a key can return as another sequence, with another label, each sequence has the label of its first item.
+    """
     for name in names:
         frame = frame.with_columns(label_text(rows, name).alias(f"label.{name}"))
+        if can_return:
+            continue
         _refuse_two_labels(rows, frame, SEQUENCE, name)
         if frame[f"label.{name}"].null_count():
             frame = frame.with_columns(pl.col(f"label.{name}").drop_nulls().first().over(SEQUENCE))

@@ -230,7 +230,7 @@ def _labelled(
         known = labels.read([*schema.key, *tangle, *here])
         frame, notes = labels_in_table(rows, frame, known, schema.key, tangle, here, schema.empty_key, is_optional)
     else:
-        frame, notes = labels_in_rows(rows, frame, here)
+        frame, notes = labels_in_rows(rows, frame, here, bool(schema.end or schema.expiry))
     for name in (n for n in schema.labels if n not in here):
         frame = frame.with_columns(pl.lit(None, pl.String).alias(f"label.{name}"))
         n_keys = frame.select("tangle", "key").n_unique()

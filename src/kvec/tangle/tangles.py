@@ -12,6 +12,7 @@ import polars as pl
 
 from kvec.tangle.sessions import Sequences, find_sequences, find_sessions
 from kvec.tangle.vocabulary import MISSING, Vocabulary
+from kvec.words.errors import DataError
 from kvec.words.items import Reason
 from kvec.words.schema import Schema
 
@@ -97,6 +98,8 @@ def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) 
     }
     session = find_sessions(sequences, [matchable[name] for name in schema.session], time, schema.session_gap)
     labels = vocabulary.label_codes(frame[sequences.first])
+    if is_end is not None or schema.expiry is not None:
+        _refuse_two_labels(frame, sequences, schema)
     return Tangles(
         starts, sequences, session,
         match=_match(tangle, [matchable[name] for name in schema.match_names if name in matchable]),
@@ -120,6 +123,20 @@ def factor(column: pl.Series) -> npt.NDArray[np.int64]:
         is_dense = isinstance(least, int) and isinstance(most, int) and most - least <= 4 * len(column) + 1024
         numbers = column - least if is_dense else column.rank("dense")
     return (numbers.cast(pl.Int64) + 1).fill_null(MISSING).to_numpy()
+
+
+def _refuse_two_labels(frame: pl.DataFrame, sequences: Sequences, schema: Schema) -> None:
+    """Where keys return as new sequences, each sequence must keep the label of its first item."""
+    for name in schema.label_names:
+        if (column := f"label.{name}") in frame.columns:
+            given = frame[column]
+            wrong = (given != given.gather(sequences.first).gather(sequences.sequence)).fill_null(False)
+            if wrong.any():
+                row = frame.row(int(wrong.arg_true()[0]), named=True)
+                raise DataError(
+                    f"row {row.get('row')}, column {name!r}: the label becomes {row[column]!r} inside a sequence of "
+                    f"key {row['key']}; a sequence has one label, from its first item to its end"
+                )
 
 
 def _match(tangle: npt.NDArray[np.int64], fields: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:

@@ -144,7 +144,7 @@ class Split:
     ratios: tuple[float, float, float]
     seed: int
     unit: str  # group, tangle or key
-    fingerprint: str  # of the units' names: other data is refused
+    fingerprint: str  # of the units' names and the number of items: other data is refused
 
     @classmethod
     def of(cls, frame: pl.DataFrame, ratios: Sequence[float] = (8, 1, 1), seed: int = 0, unit: str = "auto") -> Split:
@@ -247,4 +247,4 @@ def _gather(frame: pl.DataFrame, column: str, parts: Sequence[pl.Series]) -> tup
 
 def _fingerprint(frame: pl.DataFrame, column: str) -> str:
     names = frame[column].unique().cast(pl.String).sort()
-    return hashlib.blake2b("\n".join([column, *names]).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b("\n".join([column, str(frame.height), *names]).encode(), digest_size=16).hexdigest()

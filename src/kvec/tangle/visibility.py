@@ -17,6 +17,7 @@ from kvec.tangle.tangles import Tangles
 from kvec.words.config import Visibility
 
 F = TypeVar("F", bound=Any)
+WINDOWS = {"paper": 1024, "window": 256}
 Ints = npt.NDArray[np.int64]
 
 
@@ -89,10 +90,11 @@ class WindowRule:
 
 def make_rule(settings: Visibility) -> Rule:
     """The rule that the settings name."""
+    window = settings.window or WINDOWS[settings.rule]
     if settings.rule == "window":
-        return WindowRule(settings.window)
+        return WindowRule(window)
     return PaperRule(
-        settings.window,
+        window,
         settings.own if settings.use_key_correlation else 0,
         settings.others if settings.use_value_correlation else 0,
     )

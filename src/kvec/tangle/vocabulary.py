@@ -14,6 +14,7 @@ from kvec.words.errors import DataError
 from kvec.words.schema import Field, Schema
 
 MISSING, UNKNOWN, FIRST_KNOWN = 0, 1, 2
+MOST_VALUES = 32_768  # known values of a field at the most, the most frequent ones
 MIN_COUNT = 2  # rarer values train the 'unknown' embedding
 FARTHEST = 1000.0  # scales from the mean; one absurd number must not drown the others
 MANY = 64  # whole numbers with more values than this are also told by quantile, so that near ones are alike
@@ -167,7 +168,8 @@ def _fit_field(field: Field, column: pl.Series) -> FieldVocabulary:
     present = column.drop_nulls()
     if field.kind == "categorical":
         counts = present.value_counts()
-        often = counts.filter(pl.col("count") >= MIN_COUNT)[column.name].sort()
+        ranked = counts.filter(pl.col("count") >= MIN_COUNT).sort("count", column.name, descending=[True, False])
+        often = ranked[column.name].head(MOST_VALUES).sort()
         edges = _quantiles(often.to_numpy(), MANY) if often.dtype == pl.Int64 and len(often) > MANY else ()
         return FieldVocabulary(field.name, "categorical", values=tuple(often.to_list()), edges=edges)
     numbers = present.to_numpy()

@@ -7,7 +7,8 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 from kvec.words.errors import SettingError
 
@@ -17,7 +18,7 @@ class Visibility:
     """Which earlier items an item may look at."""
 
     rule: str = "paper"  # "paper": own items and value-correlated sessions; "window": everything recent
-    window: int = 1024  # W: nothing further back than this in the tangle is seen
+    window: int | None = None  # W: nothing further back is seen; None is 1024 for "paper" and 256 for "window"
     own: int = 128  # U: newest earlier items of the own sequence
     others: int = 64  # V: items of other sequences
     use_key_correlation: bool = True
@@ -50,7 +51,6 @@ class Deciding:
 
     threshold: float = 0.5  # θ: halt at the first item whose halting score reaches it; used where it is not tuned
     after_halt: str = "keep"  # items of decided sequences go on serving others
-    tune_threshold: bool = True  # choose θ on validation by HM after training
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class Config:
             if (given := self.get(name)) not in known:
                 raise SettingError(f"{name} is {given!r}; it can be {', '.join(known)}")
         for name, least in _AT_LEAST.items():
-            if not self.get(name) >= least:
+            if self.get(name) is not None and not self.get(name) >= least:
                 raise SettingError(f"{name} is {self.get(name)}; it must be at least {least:g}")
         for name, most in _AT_MOST.items():
-            if self.get(name) > most:
+            if self.get(name) is not None and self.get(name) > most:
                 raise SettingError(f"{name} is {self.get(name)}; it must be at most {most:,}")
         if self.encoder.width % self.encoder.heads:
             raise SettingError(
@@ -208,6 +208,10 @@ class Config:
 def _typed(group: Any, name: str, given: Any, where: str) -> Any:
     """Turn a given value (perhaps text from the command line) into the setting's own type."""
     wanted = get_type_hints(type(group))[name]
+    if isinstance(wanted, UnionType):
+        if given is None:
+            return None
+        wanted = get_args(wanted)[0]
     if wanted is bool and isinstance(given, str):
         if given.lower() in ("true", "false"):
             return given.lower() == "true"
