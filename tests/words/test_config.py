@@ -44,7 +44,7 @@ def test_round_trip_through_toml(tmp_path: Path) -> None:
     lines = []
     for group, entries in config.to_dict().items():
         lines.append(f"[{group}]")
-        lines += [f"{name} = {json.dumps(value)}" for name, value in entries.items()]
+        lines += [f"{name} = {json.dumps(value)}" for name, value in entries.items() if value is not None]
     file = tmp_path / "settings.toml"
     file.write_text("\n".join(lines), encoding="utf-8")
     assert tomllib.loads(file.read_text(encoding="utf-8"))["visibility"]["rule"] == "window"

@@ -49,7 +49,7 @@ class Encoder:
 class Deciding:
     """When a sequence is decided."""
 
-    threshold: float = 0.5  # θ: halt at the first item whose halting score reaches it; used where it is not tuned
+    threshold: float | None = None  # θ: halt at the first score that reaches it; None: the best by HM on validation
     after_halt: str = "keep"  # items of decided sequences go on serving others
 
 
