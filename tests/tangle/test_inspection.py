@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from kvec.read.rows import read_table
 from kvec.tangle.inspection import inspect_items
 from kvec.words.schema import Schema
 
@@ -116,3 +117,17 @@ def test_plain_data_for_json() -> None:
     assert plain["classes"] == plain["labels"]["label"]
     assert plain["n_classes"] == 2
     assert plain["fields"][0] == {"name": "size", "kind": "categorical", "values": 3, "missing": 0, "guessed": ""}
+
+
+def test_a_field_that_gives_the_label_away_and_one_that_never_repeats_are_found() -> None:
+    n = 60
+    key = [i % 6 for i in range(n)]
+    items = {
+        "key": key, "size": [i * 7 % 5 for i in range(n)], "code": [k % 2 + 10 for k in key], "id": list(range(n)),
+        "label": ["web" if k % 2 else "mail" for k in key],
+    }  # fmt: skip
+    table = read_table(items)
+    kinds = {finding.kind: finding.text for finding in inspect_items(table.frame, table.schema).findings}
+    assert "'code' never changes within a key and tells the label 'label'" in kinds["field that gives the label away"]
+    assert "'id' differs in every row" in kinds["field that never repeats"]
+    assert not any("'size'" in text for text in kinds.values())

@@ -132,7 +132,7 @@ def test_gaps_exist_only_where_times_do() -> None:
 
 def test_items_as_text() -> None:
     texts = describe_items(encode(frame_of(arrivals())), [1, 0])
-    assert texts[0] == "size=1 direction=in load=1.0 heat=0.0"
+    assert texts[0] == "1/in/1/0"
     assert len(texts) == 2
 
 

@@ -103,6 +103,8 @@ def inspect_items(frame: pl.DataFrame, schema: Schema, source: str = "") -> Insp
             *_in_two_tangles(frame, schema),
             *_alone(sequences, tangle, schema),
             *(_constant(field) for field in fields if field.values < 2),
+            *(finding for field in fields for finding in _all_different(frame[f"value.{field.name}"], field)),
+            *(finding for field in fields for finding in _tells_label(arranged, sequences, field, schema)),
             *(finding for name, counts in labels.items() for finding in _unbalanced(name, counts)),
         ),
     )
@@ -174,6 +176,32 @@ def _alone(sequences: Sequences, tangle: np.ndarray, schema: Schema) -> list[Fin
 def _constant(field: FieldFacts) -> Finding:
     held = "one value only" if field.values else "no value at all"
     return Finding("field with one value", 1, f"field {field.name!r} holds {held}, so it tells nothing")
+
+
+def _all_different(column: pl.Series, field: FieldFacts) -> list[Finding]:
+    """Text or whole numbers that never repeat; measurements seldom do, and that is nothing odd."""
+    is_measured = column.dtype.is_float() and not (column == column.floor()).all()
+    if is_measured or len(column) < FEW or field.values < len(column):
+        return []
+    text = f"field {field.name!r} differs in every row, as a row number does; leave it out if it is one"
+    return [Finding("field that never repeats", 1, text)]
+
+
+def _tells_label(frame: pl.DataFrame, sequences: Sequences, field: FieldFacts, schema: Schema) -> list[Finding]:
+    """A field that has one value in each sequence, and one label for each value, is the label under another name."""
+    if field.values < 2 or field.values > len(sequences.first) // 2:
+        return []
+    values = factor(frame[f"value.{field.name}"])
+    if (values != values[sequences.first][sequences.sequence]).any():
+        return []
+    found = []
+    for name in schema.label_names:
+        labels = factor(frame[f"label.{name}"])[sequences.first]
+        pairs = np.unique(np.stack([values[sequences.first], labels], axis=1), axis=0)
+        if len(pairs) == len(np.unique(pairs[:, 0])) and len(np.unique(labels)) > 1:
+            text = f"field {field.name!r} never changes within a key and tells the label {name!r}; leave it out"
+            found.append(Finding("field that gives the label away", 1, text))
+    return found
 
 
 def _unbalanced(name: str, counts: dict[str, int]) -> list[Finding]:

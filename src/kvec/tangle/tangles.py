@@ -196,7 +196,7 @@ def _previous(order: npt.NDArray[np.int64], owner: npt.NDArray[np.int32]) -> npt
 
 
 def describe_items(tangles: Tangles, items: Iterable[int]) -> list[str]:
-    """The values of items as text, for people."""
+    """The values of items as short text, for people: 1448/0 for a size and a direction."""
     columns = [c for c in tangles.frame.columns if c.startswith("value.")]
     rows = tangles.frame.select(columns)[list(items)].rows()
-    return [" ".join(f"{c.removeprefix('value.')}={v}" for c, v in zip(columns, row, strict=True)) for row in rows]
+    return ["/".join("–" if v is None else f"{v:g}" if isinstance(v, float) else str(v) for v in row) for row in rows]
