@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kvec.decide.checkpoint import require_model_place
 from kvec.doors.measuring import Evaluation, evaluate_model, report_evaluation
 from kvec.doors.messages import Stopped
 from kvec.doors.replay import replay
@@ -42,6 +43,7 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
     """Run the demo; leaves train, validation and unseen tables, the model and a report in the folder."""
     if not 0 <= n_replayed <= TANGLES["unseen"]:
         raise SettingError(f"--tangles is {n_replayed}; it must lie between 0 and {TANGLES['unseen']}")
+    _require_own(folder)
     began = time.monotonic()
     console = Console(highlight=False, soft_wrap=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,6 +84,20 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
         {"data": "made traffic, unseen", "sequences": tangles.n_sequences, "items": tangles.n_items}, chosen,
     )  # fmt: skip
     console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began))
+
+
+def _require_own(folder: Path) -> None:
+    """Refuse a folder in which the demo would write over someone's files; an earlier demo's is made anew."""
+    if folder.exists() and not folder.is_dir():
+        raise SettingError(f"{folder} is a file; name a new folder with --out")
+    schema = folder / "kvec.toml"
+    is_own = schema.is_file() and schema.read_bytes() == SCHEMA_TOML.encode()
+    if folder.exists() and any(folder.iterdir()) and not is_own:
+        raise SettingError(
+            f"{folder} is not empty and no earlier demo's folder, so nothing is written to it; "
+            "name a new or empty folder with --out"
+        )
+    require_model_place(folder / "model")
 
 
 def _telling(model: KVEC, unseen: Table, decided: Sequence[Decision]) -> list[Explanation]:
