@@ -21,6 +21,7 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt $(wildcard src/kvec/encode/*.c src/kvec/encode/*.h)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"kvec needs Python 3.11 or later, not {v[0]}.{v[1]}; say which with: make PYTHON=python3.12")'
+	@echo "installing into $(VENV); the first time this takes some minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $(READY)
