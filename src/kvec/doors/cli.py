@@ -171,6 +171,7 @@ def evaluate(
     from kvec.doors.writing import require_place
 
     require_place(report, (".html", ".htm"))
+    from kvec.doors.doubts import training_data, unknown_values
     from kvec.doors.measuring import evaluate_model, report_evaluation, to_json
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
@@ -186,6 +187,9 @@ def evaluate(
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
     evaluations = evaluate_model(loaded, tangles, scores, None if training is None else loaded.tangles(training))
+    doubts = training_data(table.frame, loaded.model_.split, data) if part is None else []
+    for doubt in (*doubts, *unknown_values(tangles, loaded.model_)):
+        say(f"warning: {doubt}")
     if report is not None:
         facts = {"data": str(data), "part": part or "all", "sequences": tangles.n_sequences, "items": tangles.n_items}
         report_evaluation(report, loaded, evaluations, f"{model} on {data}", _command(), facts)
@@ -221,6 +225,7 @@ def decide(
     require_place(output, tuple(ENDINGS))
     if form not in (None, "table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")
+    from kvec.doors.doubts import unknown_values
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
@@ -228,14 +233,21 @@ def decide(
     loaded = load(model, device)
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
+    tangles = loaded.tangles(table)
+    for doubt in unknown_values(tangles, loaded.model_):
+        say(f"warning: {doubt}")
     with scoring() as on_items:
-        rows = decision_rows(loaded.decision_frame(table, on_items))
+        rows = decision_rows(loaded.decision_frame(tangles, on_items))
     if output is None:
         print_decisions(rows, form or ("table" if sys.stdout.isatty() else "ndjson"))
         return
     write_decisions(rows, output)
     halted = int((rows["reason"] == "halted").sum())
-    say(f"{rows.height:,} decisions are in {output}; {halted:,} by halting, the others at the end")
+    how = {0: "all at the end", rows.height: "all by halting"}
+    say(
+        f"{rows.height:,} decisions are in {output}; "
+        + how.get(halted, f"{halted:,} by halting, {rows.height - halted:,} at the end")
+    )
 
 
 @app.command(epilog="Example: [bold]kvec explain model items.csv --key 10.0.0.7:51234 --picture why.svg[/bold]")
