@@ -11,6 +11,7 @@ _HOMES = {
     "Config": "kvec.words.config",
     "Schema": "kvec.words.schema",
     "Field": "kvec.words.schema",
+    "Outcome": "kvec.words.schema",
     "Tangling": "kvec.words.schema",
     "Item": "kvec.words.items",
     "Decision": "kvec.words.items",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from kvec.words.items import Item as Item
     from kvec.words.items import Reason as Reason
     from kvec.words.schema import Field as Field
+    from kvec.words.schema import Outcome as Outcome
     from kvec.words.schema import Schema as Schema
     from kvec.words.schema import Tangling as Tangling
 
