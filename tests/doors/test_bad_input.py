@@ -153,7 +153,7 @@ def test_values_and_labels_that_training_has_not_seen(
     half = pl.concat([trained.frame, new.with_columns(tangle=pl.col("tangle") + 100)])
     half.write_parquet(tmp_path / "half.parquet")
     assert run(["evaluate", trained.model, str(tmp_path / "half.parquet")]) == 0
-    assert "80 sequences are left out" in capsys.readouterr().out
+    assert "left out: 80 sequences of classes new to the model ('new')" in capsys.readouterr().out
 
 
 @pytest.fixture

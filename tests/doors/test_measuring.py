@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -8,7 +9,7 @@ import pytest
 from tests.doors.made import Trained
 
 import kvec
-from kvec.doors.measuring import evaluate_model, fingerprints, validation_traces
+from kvec.doors.measuring import evaluate_model, fingerprints, report_evaluation, validation_traces
 from kvec.read.rows import read_table
 from kvec.report.curves import best_fixed, stop_at_threshold
 from kvec.report.metrics import accuracy
@@ -71,3 +72,36 @@ def test_what_training_holds_identically_is_left_out(model: kvec.KVEC, trained: 
     stops = stop_at_threshold(traces, found.threshold)
     assert new.accuracy == pytest.approx(accuracy(traces.truth, traces.decided(stops)[0]))
     assert "without the 20 sequences" in found.to_text()
+
+
+def test_nothing_is_said_of_repeats_where_there_are_none(model: kvec.KVEC, trained: Trained, tmp_path: Path) -> None:
+    first, rest = (model.tangles(trained.frame.filter(which)) for which in (pl.col("tangle") < 5, pl.col("tangle") > 4))
+    found = evaluate_model(model, rest, model.scores(rest), training=first)
+    assert found[0].without_repeats == found[0].halting
+    report_evaluation(tmp_path / "report.html", model, found, "title", "kvec", {})
+    assert "identically" not in found[0].to_text() + (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_missing_labels_and_new_ones_are_told_apart(model: kvec.KVEC, trained: Trained) -> None:
+    which = pl.when(pl.col("tangle") < 3).then(None).when(pl.col("tangle") < 8).then(pl.lit("game"))
+    tangles = model.tangles(trained.frame.with_columns(which.otherwise("label").alias("label")))
+    (found,) = evaluate_model(model, tangles, model.scores(tangles))
+    plain = found.to_dict()
+    assert (plain["n_missing_labels"], plain["n_new_labels"], plain["n_left_out"]) == (12, 20, 32)
+    assert plain["new_classes"] == {"game": 20}
+    assert plain["accuracy_with_new"] == pytest.approx(found.halting.accuracy * 48 / 68)
+    text, counted = found.to_text(), f"{48 / 68 * found.halting.accuracy:.4f}"
+    assert "left out: 12 sequences without a label" in text
+    assert "left out: 20 sequences of classes new to the model ('game')" in text
+    assert text.endswith(f"with them counted as wrong, accuracy is {counted}")
+
+
+def test_a_model_that_says_the_same_of_all(model: kvec.KVEC, trained: Trained) -> None:
+    tangles = model.tangles(trained.items)
+    (found,) = evaluate_model(model, tangles, model.scores(tangles))
+    same = replace(found, traces=replace(found.traces, predicted=np.zeros_like(found.traces.predicted)))
+    assert f"the model names every sequence {found.classes[0]!r}" in same.to_text()
+    mixed = replace(found, traces=replace(found.traces, predicted=np.arange(len(found.traces.predicted)) % 5))
+    assert "names every sequence" not in mixed.to_text()
+    alone = replace(same, traces=replace(same.traces, truth=np.zeros_like(same.traces.truth)))
+    assert "names every sequence" not in alone.to_text(), "where there is one class, that is no fault"

@@ -22,6 +22,8 @@ from kvec.report.text import percent, summary_text, table
 from kvec.tangle.tangles import Tangles
 from kvec.words.explanation import Explanation
 
+FEW = 5  # classes that are named
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -31,7 +33,8 @@ class Evaluation:
     classes: tuple[str, ...]
     threshold: float
     traces: Traces
-    n_left_out: int  # sequences without a label that the model knows
+    n_missing: int  # sequences without a label
+    new_classes: dict[str, int]  # labels that the model does not know, with their numbers of sequences
     halting: Summary  # at the model's operating point
     fixed_n: int  # best on the validation sequences
     fixed: Summary
@@ -45,6 +48,42 @@ class Evaluation:
             return None
         kept = _chosen(self.traces, self.is_new)
         return summarise_stops(kept, stop_at_threshold(kept, self.threshold), len(self.classes))
+
+    @property
+    def n_new(self) -> int:
+        """Sequences whose label the model does not know."""
+        return sum(self.new_classes.values())
+
+    @property
+    def accuracy_with_new(self) -> float:
+        """The accuracy when sequences of classes that the model does not know count as wrong."""
+        return self.halting.accuracy * self.halting.n_keys / (self.halting.n_keys + self.n_new)
+
+    def notes(self) -> list[str]:
+        """What must be known beside the figures, a sentence each."""
+        found = []
+        named = np.unique(self.traces.decided(stop_at_threshold(self.traces, self.threshold))[0])
+        if len(named) == 1 and len(np.unique(self.traces.truth)) > 1:
+            found.append(
+                f"the model names every sequence {self.classes[named[0]]!r} "
+                "(HM rewards an early guess of the most frequent class)"
+            )
+        new = self.without_repeats
+        if new is not None and new.n_keys < self.halting.n_keys:
+            found.append(
+                f"without the {_sequences(self.halting.n_keys - new.n_keys)} that occur identically in the training "
+                f"part: accuracy {new.accuracy:.4f}, earliness {new.earliness:.4f}, HM {new.hm:.4f}"
+            )
+        if self.n_missing:
+            found.append(f"left out: {_sequences(self.n_missing)} without a label")
+        if self.n_new:
+            names = ", ".join(repr(name) for name in list(self.new_classes)[:FEW])
+            more = f" and {len(self.new_classes) - FEW:,} more" if len(self.new_classes) > FEW else ""
+            found.append(
+                f"left out: {_sequences(self.n_new)} of classes new to the model ({names}{more}); "
+                f"with them counted as wrong, accuracy is {self.accuracy_with_new:.4f}"
+            )
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -62,7 +101,11 @@ class Evaluation:
             "threshold": self.threshold,
             "end_accuracy": self.whole.accuracy,
             "fixed_n": {"n": self.fixed_n, **{name: getattr(self.fixed, name) for name in names}},
-            "n_left_out": self.n_left_out,
+            "n_left_out": self.n_missing + self.n_new,
+            "n_missing_labels": self.n_missing,
+            "n_new_labels": self.n_new,
+            "new_classes": self.new_classes,
+            "accuracy_with_new": self.accuracy_with_new,
             "classes": {
                 name: {"precision": s.precision, "recall": s.recall, "f1": s.f1, "n_keys": s.support}
                 for name, s in zip(self.classes, scores, strict=True)
@@ -83,17 +126,7 @@ class Evaluation:
             for name, s in rules
         ]
         header = ("decided", "accuracy", "earliness", "HM", "items seen")
-        parts = [summary_text(self.halting), table(rows, header, right=(1, 2, 3, 4))]
-        new = self.without_repeats
-        if new is not None and new.n_keys < self.halting.n_keys:
-            n = self.halting.n_keys - new.n_keys
-            parts.append(
-                f"without the {n:,} sequences that occur identically in the training part: "
-                f"accuracy {new.accuracy:.4f}, earliness {new.earliness:.4f}, HM {new.hm:.4f}"
-            )
-        if self.n_left_out:
-            parts.append(f"{self.n_left_out:,} sequences are left out: their label is missing, or new to the model")
-        return "\n\n".join(parts)
+        return "\n\n".join([summary_text(self.halting), table(rows, header, right=(1, 2, 3, 4)), *self.notes()])
 
 
 def evaluate_model(
@@ -113,11 +146,12 @@ def evaluate_model(
             summarise_stops(traces, stop, len(classes), draws=0)
             for stop in (stop_at_fixed(traces, fixed_n), traces.length)
         )
-        left_out = int((~known).sum())
+        n_missing, new_classes = _left_out(tangles, label, known)
         is_new_here = None if is_new is None else is_new[known]
-        found.append(
-            Evaluation(label, classes, trained.threshold, traces, left_out, halting, fixed_n, fixed, whole, is_new_here)
-        )
+        found.append(Evaluation(
+            label, classes, trained.threshold, traces, n_missing, new_classes, halting, fixed_n, fixed, whole,
+            is_new_here,
+        ))  # fmt: skip
     return tuple(found)
 
 
@@ -140,11 +174,7 @@ def report_evaluation(
         f"HM {each.halting.hm:.3f}"
         for each in others
     ]
-    if (new := first.without_repeats) is not None:
-        n = first.halting.n_keys - new.n_keys
-        notes.append(f"Without the {n:,} sequences that occur identically in the training part: HM {new.hm:.3f}.")
-    if first.n_left_out:
-        notes.append(f"{first.n_left_out:,} sequences are left out: their label is missing, or new to the model.")
+    notes += [f"{note[0].upper()}{note[1:]}." for note in first.notes()]
     trained = model.model_
     write_report(
         path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,
@@ -171,6 +201,21 @@ def fingerprints(tangles: Tangles) -> npt.NDArray[np.uint64]:
     items = tangles.frame.select(values).with_columns(pl.Series("position", tangles.sequences.position))
     marks = items.select(pl.struct(pl.all()).hash().alias("mark")).with_columns(sequence)
     return marks.group_by("sequence").agg(pl.col("mark").sum()).sort("sequence")["mark"].to_numpy()
+
+
+def _left_out(tangles: Tangles, label: str, known: npt.NDArray[np.bool_]) -> tuple[int, dict[str, int]]:
+    """How many sequences have no label, and the labels that the model does not know, the most frequent first."""
+    left_out = tangles.sequences.first[~known]
+    if (column := f"label.{label}") not in tangles.frame.columns:
+        return len(left_out), {}
+    given = tangles.frame[column][left_out]
+    counts = given.drop_nulls().cast(pl.String).alias("name").value_counts()
+    counts = counts.sort("count", "name", descending=[True, False])
+    return given.null_count(), dict(counts.rows())
+
+
+def _sequences(n: int) -> str:
+    return f"{n:,} sequence{'s' * (n != 1)}"
 
 
 def _chosen(traces: Traces, which: npt.NDArray[np.bool_]) -> Traces:
