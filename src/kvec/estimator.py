@@ -351,12 +351,23 @@ def _resume(run: Run, progress: str | Path | None, facts: Mapping[str, Any]) -> 
         raise SettingError("resume needs progress, the file that the stopped run was kept in")
     path = Path(progress)
     tensors, saved = load_progress(path)
-    for what in facts:
-        if saved.get(what) != facts[what]:
+    for what, now in facts.items():
+        if (then := saved.get(what)) != now:
+            detail = _difference(then, now) if what in ("settings", "schema") else ""
             raise ModelError(
-                f"{path} belongs to a run with other {what}; repeat that run's command with --resume added"
+                f"{path} belongs to a run with other {'data' if what == 'about' else what}{detail}; "
+                "repeat that run's command with --resume added, or train anew without --resume"
             )
     try:
         restore_run(run, tensors, saved["history"], saved["done"])
     except (RuntimeError, KeyError, ValueError):
         raise ModelError(f"{path} does not fit this network; train again without --resume") from None
+
+
+def _difference(then: Any, now: Any) -> str:
+    """The first entry, by its full name, that two mappings do not agree on."""
+    name: list[str] = []
+    while isinstance(then, Mapping) and isinstance(now, Mapping):
+        name.append(next(entry for entry in {**now, **then} if then.get(entry) != now.get(entry)))
+        then, now = then.get(name[-1]), now.get(name[-1])
+    return f": {'.'.join(name)} was {then!r} and is now {now!r}"

@@ -92,7 +92,10 @@ def test_missing_labels_in_training(tmp_path: Path, refused: Refused) -> None:
     assert f"{items}, row 55, column 'label'" in line
     assert "2 of 20 keys" in line
     bare = table(tmp_path, *[row.rsplit(",", 1)[0] for row in ROWS], header=HEADER.rsplit(",", 1)[0])
-    assert "no label column is named" in refused("train", bare, "-o", tmp_path / "model", "--quiet")
+    line = refused("train", bare, "-o", tmp_path / "model", "--quiet")
+    assert "no label column is named" in line
+    assert "--label," in line
+    assert "--labels" in line
 
 
 def test_one_class_only(tmp_path: Path, refused: Refused) -> None:
@@ -265,6 +268,8 @@ def test_wrong_questions(trained: Trained, tmp_path: Path, refused: Refused) -> 
     assert "there is no key 'nobody'" in refused("explain", *data, "--key", "nobody")
     key = trained.frame["key"][0]
     assert "no sequence number 3" in refused("explain", *data, "--key", key, "--tangle", 0, "--sequence", 3)
+    line = refused("explain", *data, "--key", key, "--tangle", "elsewhere")
+    assert line.endswith(f"key {key} is not in tangle elsewhere, but in tangle 0")
     assert "it can be table or ndjson" in refused("decide", *data, "--format", "yaml")
     assert "Missing argument 'DATA'" in refused("evaluate", trained.model)
     assert "Missing option '--key'" in refused("explain", *data)
@@ -285,7 +290,11 @@ def test_a_run_with_other_settings_is_not_resumed(
     with monkeypatch.context() as patch:
         patch.setattr(show.TrainingDisplay, "on_epoch", stop)
         assert run(asked) == 130
-    assert "other settings" in refused(*asked, "--quiet", "--resume", "--seed", "8")
+    line = refused(*asked, "--quiet", "--resume", "--seed", "8")
+    assert "other settings: training.seed was 0 and is now 8;" in line
+    line = refused(*asked, "--quiet", "--resume", "--session", "size")
+    assert "other schema: session was" in line
+    assert "'direction'" in line
     kept = tmp_path / "model.training"
     kept.write_bytes(kept.read_bytes()[:100])
     assert "is damaged" in refused(*asked, "--quiet", "--resume")

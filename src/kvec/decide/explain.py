@@ -23,11 +23,15 @@ def find_sequence(tangles: Tangles, key: Any, tangle: Any, sequence: int) -> int
     if not found.height:
         some = ", ".join(str(k) for k in names["key"].head(5))
         raise KvecError(f"there is no key {str(key)!r} in this data; its first keys are {some}")
+    its = found["tangle"].unique(maintain_order=True)
+    several = ", ".join(str(t) for t in its.head(5)) + (" and others" if len(its) > 5 else "")
     if tangle is not None:
         found = found.filter(pl.col("tangle").cast(pl.String) == str(tangle))
-    elif found["tangle"].n_unique() > 1:
-        several = ", ".join(str(t) for t in found["tangle"].unique(maintain_order=True).head(5))
-        raise KvecError(f"key {key} is in {found['tangle'].n_unique()} tangles ({several}); say which with tangle")
+        if not found.height:
+            where = f"tangle{'s' * (len(its) > 1)} {several}"
+            raise KvecError(f"key {key} is not in tangle {tangle}, but in {where}")
+    elif len(its) > 1:
+        raise KvecError(f"key {key} is in {len(its)} tangles ({several}); say which with tangle")
     found = found.filter(pl.col("number") == sequence)
     if not found.height:
         where = f" in tangle {tangle}" if tangle is not None else ""

@@ -13,6 +13,7 @@ from kvec.doors.measuring import Evaluation, evaluate_model, report_evaluation
 from kvec.doors.messages import Stopped
 from kvec.doors.replay import replay
 from kvec.doors.show import TrainingDisplay
+from kvec.doors.training import early_end
 from kvec.estimator import KVEC
 from kvec.read.rows import read_table
 from kvec.read.synthetic import DEMO_SCHEMA, demo_traffic
@@ -67,6 +68,8 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
             model.fit(tables["train"], tables["validation"], on_step=shown.on_step, on_epoch=shown.on_epoch)
     except KeyboardInterrupt:
         raise Stopped("stopped before the model was trained") from None
+    if early := early_end(model.model_.history, config.training):
+        console.print(f"   {early}")
     model.save(folder / "model")
     trained = time.monotonic() - began
 

@@ -16,11 +16,11 @@ from kvec.doors.messages import Stopped, guesses, say, warn_of
 from kvec.doors.show import TrainingDisplay
 from kvec.doors.sources import read_by_flags, read_by_schema
 from kvec.estimator import KVEC
-from kvec.learn.trainer import best_of
+from kvec.learn.trainer import Record, best_of
 from kvec.read.table import Table
 from kvec.tangle.tangling import split as split_frame
-from kvec.words.config import Config
-from kvec.words.errors import SettingError
+from kvec.words.config import Config, Training
+from kvec.words.errors import DataError, SettingError
 
 
 def settings_from(preset: str, file: Path | None, chosen: Mapping[str, Any], settings: Iterable[str]) -> Config:
@@ -48,6 +48,10 @@ def train_model(
     unfinished = output.with_name(output.name + ".training")
     table, origin = read_by_flags(data, flags)
     warn_of(table, but_not=("missing labels",))  # they are refused below
+    if not table.schema.label_names:
+        raise DataError(
+            f"{data}: no label column is named; name one with --label, or a second table that holds it with --labels"
+        )
     if not quiet:
         _tell_schema(table, origin)
     held_out: Table | None = None
@@ -59,6 +63,8 @@ def train_model(
         table, held_out = replace(table, frame=part), replace(table, frame=rest)
     if unfinished.exists() and not resume:
         say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
+    if is_taken := (output / "kvec.json").is_file():
+        say(f"{output} holds a model, which will be replaced when training is over")
     model = KVEC.from_config(config, schema=table.schema, device=device)
     display = contextlib.nullcontext() if quiet else TrainingDisplay(config.training.epochs, config.training.minutes)
     try:
@@ -72,6 +78,8 @@ def train_model(
         raise Stopped(f"stopped; {kept if unfinished.exists() else 'no epoch was over, so nothing is kept'}") from None
     model.save(output)
     unfinished.unlink(missing_ok=True)
+    if is_taken:
+        say(f"the model that was in {output} is replaced")
     _tell_end(model, output, data, flags, held_out is None)
     if tested is not None:
         tangles = model.tangles(tested)
@@ -96,6 +104,18 @@ def shares_of(text: str) -> tuple[float, ...]:
     return shares
 
 
+def early_end(history: list[Record], settings: Training) -> str:
+    """Why a run ended before its epochs; nothing where it did not."""
+    done, best = len(history), int(best_of(history)["epoch"])
+    if done >= settings.epochs:
+        return ""
+    if done - max(best, settings.settle * settings.epochs) >= settings.patience:
+        why = f"no better HM for {done - best} epoch{'s' * (done - best > 1)}"
+    else:
+        why = f"{settings.minutes:g} minute{'s were' if settings.minutes != 1 else ' was'} over"
+    return f"stopped after {done} of {settings.epochs} epochs: {why}"
+
+
 def _tell_schema(table: Table, origin: str) -> None:
     if origin:
         print(f"schema from {origin}")
@@ -106,6 +126,8 @@ def _tell_schema(table: Table, origin: str) -> None:
 def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_split: bool) -> None:
     trained = model.model_
     best = best_of(trained.history)
+    if early := early_end(trained.history, trained.config.training):
+        print(early)
     print(f"the model is in {output}; epoch {best['epoch']:.0f} of {len(trained.history)} was best on validation:")
     print(
         f"accuracy {best['accuracy']:.4f}, earliness {best['earliness']:.4f} (lower is better), HM {best['hm']:.4f} "
