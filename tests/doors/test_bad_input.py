@@ -66,6 +66,23 @@ def test_missing_files_and_columns(trained: Trained, tmp_path: Path, refused: Re
     assert [p.name for p in tmp_path.iterdir()] == ["items.csv"]
 
 
+def test_missing_keys_and_labels_tell_the_way_out(trained: Trained, tmp_path: Path, refused: Refused) -> None:
+    cases = table(tmp_path, "1,5,x", "2,6,y", header="case,size,class", name="cases.csv")
+    line = refused("inspect", cases)
+    assert "say which column tells sequences apart, as in --key case_id, or key = … in a TOML beside the data" in line
+    assert "columns: case, size, class" in line
+    assert "--key" not in refused("decide", trained.model, cases), "there, the model says it"
+    line = refused("inspect", cases, "--key", "case", "--label", "outcome")
+    assert "name another with --label, or a second table that holds it with --labels" in line
+    line = refused("inspect", cases, "--key", "case", "--labels", cases)
+    assert "name it with --label" in line
+    empty = table(tmp_path, "a,5,x", ",6,y", header="key,size,label", name="empty.csv")
+    line = refused("inspect", empty)
+    assert "row 2" in line
+    assert "--empty-key NAME" in line
+    assert run(["inspect", str(empty), "--empty-key", "nobody"]) == 0
+
+
 def test_unknown_columns_and_entries_in_the_toml(tmp_path: Path, refused: Refused) -> None:
     items = table(tmp_path, *ROWS)
     beside = tmp_path / "items.toml"

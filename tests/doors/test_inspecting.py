@@ -37,3 +37,12 @@ def test_balance_is_cut_after_many_classes() -> None:
 def test_every_data_set_says_where_it_is_had() -> None:
     text = datasets_text(datasets())
     assert text.count("  from     https://") == len(datasets())
+
+
+def test_what_cannot_be_read_yet_is_said() -> None:
+    paragraphs = datasets_text(datasets()).split("\n\n")
+    for name, words in {
+        "USTC-TFC2016": "packet captures cannot be read", "IoT Sentinel": "packet captures cannot be read yet",
+        "MovieLens-1M": "the folder itself", "Traffic-FG": "the .npy file itself",
+    }.items():  # fmt: skip
+        assert words in next(text for text in paragraphs if text.startswith(name))

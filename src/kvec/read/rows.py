@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,10 @@ __all__ = ["Note", "Table", "find_schema", "iterate", "read_table", "require_lab
 
 ROLES = ("tangle", "group", "time", "order", "end")
 ARRIVAL = ("tangle", "key", "group", "time", "order", "end")
+WAYS_OUT = {
+    "key": " say which column tells sequences apart, as in --key case_id, or key = … in a TOML beside the data;",
+    "labels": " name another with --label, or a second table that holds it with --labels;",
+}
 SHOWN = 20  # columns listed in a message at the most
 
 
@@ -105,7 +109,10 @@ def _with_columns(schema: Schema, opened: Opened, labels: Opened | None) -> tupl
         others = [c for c in labels.columns if c not in (*schema.key, schema.tangle)]
         chosen = "label" if "label" in others else others[0] if len(others) == 1 else ""
         if not chosen:
-            raise DataError(f"{labels.name}: which column is the label? name one of {', '.join(others) or '(none)'}")
+            raise DataError(
+                f"{labels.name}: which column is the label? name it with --label, or labels = … in a TOML beside the "
+                f"data: {', '.join(others) or '(none)'}"
+            )
         schema = replace(schema, labels=(chosen,))
         guessed["schema.labels"] = f"column {chosen!r} of {labels.name}"
     if schema.values:
@@ -145,12 +152,12 @@ def _named_columns(
     else:
         holder = labels or opened
         here = tuple(n for n in schema.labels if n in holder.columns or not labels_optional)
-        _require(holder, [(name, "labels") for name in here])
+        _require(holder, [(name, "labels") for name in here], WAYS_OUT)
         if labels:
             _require(labels, [(name, "key") for name in schema.key])
         else:
             named += [(name, "labels") for name in here]
-    _require(opened, named)
+    _require(opened, named, {} if labels_optional else WAYS_OUT)
     if leaking := set(schema.labels) & {field.source for field in schema.values}:
         raise SettingError(f"schema: {min(leaking)!r} is both a value and the label; take it out of the values")
     return [name for name, _ in named], here
@@ -161,11 +168,13 @@ def _columns_of(named: str, columns: Sequence[str]) -> tuple[str, ...]:
     return (named,) if named in columns else tuple(name.strip() for name in named.split(",") if name.strip())
 
 
-def _require(opened: Opened, named: Sequence[tuple[str, str]]) -> None:
+def _require(opened: Opened, named: Sequence[tuple[str, str]], ways_out: Mapping[str, str] | None = None) -> None:
     for name, entry in named:
         if name not in opened.columns:
             near = difflib.get_close_matches(name, opened.columns, 1, cutoff=0.6)
             hint = f" did you mean {near[0]!r}?" if near else ""
+            if not near or name in Schema().key:  # a name that nobody gave
+                hint += (ways_out or {}).get(entry, "")
             raise DataError(
                 f"{opened.name}: there is no column {name!r} (schema.{entry});{hint} columns: {_listed(opened.columns)}"
             )
@@ -186,7 +195,7 @@ def _arrivals(rows: Rows, schema: Schema) -> pl.DataFrame:
     no_tangle = pl.Series([0], dtype=pl.Int64).new_from_index(0, rows.frame.height)
     columns = {
         "tangle": identity(rows, _columns_of(schema.tangle, rows.frame.columns)) if schema.tangle else no_tangle,
-        "key": identity(rows, schema.key, schema.empty_key),
+        "key": _keys(rows, schema),
     }
     if schema.group:
         columns["group"] = identity(rows, _columns_of(schema.group, rows.frame.columns))
@@ -203,6 +212,15 @@ def _arrivals(rows: Rows, schema: Schema) -> pl.DataFrame:
     if FILE in rows.frame.columns:
         columns["file"] = rows.frame[FILE]
     return pl.DataFrame(columns)
+
+
+def _keys(rows: Rows, schema: Schema) -> pl.Series:
+    try:
+        return identity(rows, schema.key, schema.empty_key)
+    except DataError as error:
+        if not str(error).endswith("every item needs a name here"):
+            raise
+        raise DataError(f"{error}, or one for all such items with --empty-key NAME (schema.empty_key)") from None
 
 
 def _out_of_order(rows: Rows, frame: pl.DataFrame, schema: Schema) -> list[Note]:
