@@ -58,7 +58,7 @@ class Training:
     """How the network learns."""
 
     objective: str = "expected"  # or "paper": sampled halts, REINFORCE with baseline
-    delay_cost: float = 2.0  # λ: cost of having waited for the whole sequence, in nats of cross entropy
+    delay_cost: float = 3.5  # λ: cost of having waited for the whole sequence, in nats of cross entropy
     delay: str = "fraction"  # what waiting costs is counted in: "fraction" of the length, "items", "seconds"
     delay_unit: float = 1.0  # items or seconds that cost λ
     floor: float = 0.2  # ε: share of the loss that trains the classifier at every length
