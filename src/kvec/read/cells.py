@@ -11,10 +11,10 @@ CLOCK_FORMS = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%Y-%m-%dT%
 TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
-def identity(rows: Rows, columns: tuple[str, ...], empty: str = "") -> pl.Series:
+def identity(rows: Rows, columns: tuple[str, ...], empty: str | None = None) -> pl.Series:
     """Keys, tangles or groups as Int64 or String; several columns are joined as text with `|`.
 
-    `empty` names those whose cell is empty; without such a name they are refused.
+    `empty` names those whose cell is empty; without such a name they are refused (None: none can be given).
     """
     parts = [_one_identity(rows, column, empty) for column in columns]
     if len(parts) == 1:
@@ -23,14 +23,15 @@ def identity(rows: Rows, columns: tuple[str, ...], empty: str = "") -> pl.Series
     return pl.select(pl.concat_str(texts, separator="|")).to_series()
 
 
-def _one_identity(rows: Rows, column: str, empty: str) -> pl.Series:
+def _one_identity(rows: Rows, column: str, empty: str | None) -> pl.Series:
     names = plain(rows, column, exact=True)
     if names.dtype == pl.Float64:
         names = names.cast(pl.Int64 if are_whole(names) else pl.String)
     if not names.null_count():
         return names
     if not empty:
-        rows.refuse(first(names.is_null()), column, "is empty; every item needs a name here")
+        way_out = "" if empty is None else ", or one for all such items with --empty-key NAME (schema.empty_key)"
+        rows.refuse(first(names.is_null()), column, f"is empty; every item needs a name here{way_out}")
     return names.cast(pl.String).fill_null(empty)
 
 

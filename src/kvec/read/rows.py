@@ -195,7 +195,7 @@ def _arrivals(rows: Rows, schema: Schema) -> pl.DataFrame:
     no_tangle = pl.Series([0], dtype=pl.Int64).new_from_index(0, rows.frame.height)
     columns = {
         "tangle": identity(rows, _columns_of(schema.tangle, rows.frame.columns)) if schema.tangle else no_tangle,
-        "key": _keys(rows, schema),
+        "key": identity(rows, schema.key, schema.empty_key),
     }
     if schema.group:
         columns["group"] = identity(rows, _columns_of(schema.group, rows.frame.columns))
@@ -212,15 +212,6 @@ def _arrivals(rows: Rows, schema: Schema) -> pl.DataFrame:
     if FILE in rows.frame.columns:
         columns["file"] = rows.frame[FILE]
     return pl.DataFrame(columns)
-
-
-def _keys(rows: Rows, schema: Schema) -> pl.Series:
-    try:
-        return identity(rows, schema.key, schema.empty_key)
-    except DataError as error:
-        if not str(error).endswith("every item needs a name here"):
-            raise
-        raise DataError(f"{error}, or one for all such items with --empty-key NAME (schema.empty_key)") from None
 
 
 def _out_of_order(rows: Rows, frame: pl.DataFrame, schema: Schema) -> list[Note]:
