@@ -51,7 +51,7 @@ Labels = Annotated[
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # docs/decisions/0004-threads-that-sleep.md
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # docs/decisions/0004-threads-that-sleep.md
     sys.exit(run(sys.argv[1:]))
 
 
