@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from kvec.words.errors import DataError, KvecError, MissingExtra, ModelError, SettingError
-from kvec.words.items import Action, Decision, Item, Reason
+from kvec.words.items import Decision, Item, Reason
 
 DECISION = Decision("link", 7, 1, ("web", "yes"), (0.9, 0.6), 3, 12, Reason.HALTED, ("web", None))
 
@@ -35,9 +35,8 @@ def test_values_are_frozen() -> None:
         item.key = 8  # type: ignore[misc]
 
 
-def test_reasons_and_actions_are_their_words() -> None:
+def test_reasons_are_their_words() -> None:
     assert [str(reason) for reason in Reason] == ["halted", "ended", "expired", "evicted", "closed"]
-    assert Action("halt") is Action.HALT and Action("wait") is Action.WAIT
 
 
 @pytest.mark.parametrize("error", [DataError, SettingError, ModelError, MissingExtra])

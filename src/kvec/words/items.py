@@ -11,13 +11,6 @@ TangleId = str | int
 Key = str | int
 
 
-class Action(StrEnum):
-    """What the halting policy may do after each item."""
-
-    HALT = "halt"
-    WAIT = "wait"
-
-
 class Reason(StrEnum):
     """Why a sequence was decided when it was."""
 
