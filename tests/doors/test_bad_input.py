@@ -242,7 +242,7 @@ def test_the_disk_says_no(trained: Trained, tmp_path: Path, refused: Refused, mo
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--set", "encoder.depth=2"], "unknown setting encoder.depth"),
+        (["--set", "encoder.depth=2"], "unknown setting 'encoder.depth' in --set"),
         (["--set", "network.width=2"], "unknown group 'network'"),
         (["--set", "encoder.width"], "write it as group.name=value"),
         (["--set", "encoder.width=15"], "multiple of encoder.heads"),

@@ -119,10 +119,10 @@ def test_changes_leave_out_what_is_none() -> None:
             r"schema.expiry needs times, which tangling.clock = 'order' leaves out",
         ),
         ({"session_gap": True}, r"data.toml.session_gap is True; it must be a number"),
-        ({"outcome": "died"}, r"data.toml.outcome is a group of entries, not 'died'; write \[outcome\]"),
+        ({"outcome": "died"}, r"data.toml: outcome is a group of entries, not 'died'; write \[outcome\]"),
         ({"outcome": {"column": "a"}}, r"data.toml.outcome: .*label_from"),
         ({"outcome": {"column": "a", "label_from": 3}}, r"data.toml.outcome.label_from must be a name or a list"),
-        ({"tangling": 3}, r"data.toml.tangling is a group of entries, not 3; write \[tangling\]"),
+        ({"tangling": 3}, r"data.toml: tangling is a group of entries, not 3; write \[tangling\]"),
         ({"tangling": {"number": 0}}, r"tangling.number is 0; at least 1 is needed"),
         ({"tangling": {"number": 2.5}}, r"data.toml.tangling.number is 2.5; it must be a whole number"),
         ({"tangling": {"number": 2, "of": "user"}}, r"tangling.of is 'user'; it can be key, group"),
@@ -137,15 +137,10 @@ def test_what_cannot_hold_is_named(plain: dict[str, object], message: str) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"none.toml: no such schema file"):
         Schema.from_toml(tmp_path / "none.toml")
-    with pytest.raises(SettingError, match=r"cannot be read"):
-        Schema.from_toml(tmp_path)
-    broken = tmp_path / "broken.toml"
-    broken.write_text("key = \n", encoding="utf-8")
-    with pytest.raises(SettingError, match=r"broken.toml: not a TOML file"):
-        Schema.from_toml(broken)
-    broken.write_text("kee = 'a'\n", encoding="utf-8")
-    with pytest.raises(SettingError, match=r"unknown entry 'kee' in .*broken.toml"):
-        Schema.from_toml(broken)
+    file = tmp_path / "kvec.toml"
+    file.write_text("kee = 'a'\n", encoding="utf-8")
+    with pytest.raises(SettingError, match=r"unknown entry 'kee' in .*kvec.toml"):
+        Schema.from_toml(file)

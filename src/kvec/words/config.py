@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from kvec.words.errors import SettingError
+from kvec.words.plain import read_toml, require_choice, require_group, require_known
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,7 @@ class Config:
     def __post_init__(self) -> None:
         """Check every choice and range, naming the setting to change."""
         for name, known in _CHOICES.items():
-            if (given := self.get(name)) not in known:
-                raise SettingError(f"{name} is {given!r}; it can be {', '.join(known)}")
+            require_choice(self.get(name), known, name)
         for name, least in _AT_LEAST.items():
             if self.get(name) is not None and not self.get(name) >= least:
                 raise SettingError(f"{name} is {self.get(name)}; it must be at least {least:g}")
@@ -154,35 +153,20 @@ class Config:
     def from_dict(cls, plain: Mapping[str, Any], where: str = "settings", base: Config | None = None) -> Config:
         """Read settings from plain data on top of `base`, naming any that is not known."""
         config = base or cls()
+        require_known(plain, [f.name for f in fields(cls)], "group", where)
         groups: dict[str, Any] = {}
-        for group, entries in plain.items():
-            if group not in (known := {f.name for f in fields(cls)}):
-                raise SettingError(f"unknown group {group!r} in {where}; known: {', '.join(sorted(known))}")
-            if not isinstance(entries, Mapping):
-                raise SettingError(
-                    f"{where}: {group} is a group of settings, not {entries!r}; write [{group}] above its entries"
-                )
-            current = getattr(config, group)
-            names = {f.name for f in fields(current)}
-            if unknown := entries.keys() - names:
-                raise SettingError(
-                    f"unknown setting {group}.{min(unknown)} in {where}; known here: {', '.join(sorted(names))}"
-                )
-            groups[group] = replace(current, **{k: _typed(current, k, v, f"{group}.{k}") for k, v in entries.items()})
+        for group, given in plain.items():
+            entries, current = require_group(given, group, where), getattr(config, group)
+            names = [f"{group}.{f.name}" for f in fields(current)]
+            require_known([f"{group}.{name}" for name in entries], names, "setting", where)
+            typed = {name: _typed(current, name, v, f"{group}.{name}", where) for name, v in entries.items()}
+            groups[group] = replace(current, **typed)
         return replace(config, **groups)
 
     @classmethod
     def from_toml(cls, path: str | Path, base: Config | None = None) -> Config:
         """Read settings from a TOML file."""
-        try:
-            plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise SettingError(f"{path}: no such settings file") from None
-        except OSError as error:
-            raise SettingError(f"{path}: cannot be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingError(f"{path}: not a TOML file: {error}") from None
-        return cls.from_dict(plain, where=str(path), base=base)
+        return cls.from_dict(read_toml(path, "settings"), where=str(path), base=base)
 
     def override(self, settings: Iterable[str]) -> Config:
         """Apply settings written as `group.name=value`."""
@@ -205,7 +189,7 @@ class Config:
         return asdict(self)
 
 
-def _typed(group: Any, name: str, given: Any, where: str) -> Any:
+def _typed(group: Any, name: str, given: Any, setting: str, where: str) -> Any:
     """Turn a given value (perhaps text from the command line) into the setting's own type."""
     wanted = get_type_hints(type(group))[name]
     if isinstance(wanted, UnionType):
@@ -227,9 +211,8 @@ def _typed(group: Any, name: str, given: Any, where: str) -> Any:
                 return wanted(float(given))
         except (TypeError, ValueError, OverflowError):
             pass
-    raise SettingError(
-        f"{where} is {given!r}; it must be {'true or false' if wanted is bool else f'of type {wanted.__name__}'}"
-    )
+    kind = "true or false" if wanted is bool else f"of type {wanted.__name__}"
+    raise SettingError(f"{setting} is {given!r} in {where}; it must be {kind}")
 
 
 PRESETS: dict[str, Config] = {

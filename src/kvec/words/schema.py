@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kvec.words.errors import SettingError
+from kvec.words.plain import read_toml, require_choice, require_group, require_known
 
 T = TypeVar("T")
 KINDS = ("auto", "categorical", "binned", "projected")
@@ -34,8 +34,8 @@ class Field:
 
     def __post_init__(self) -> None:
         """Check the choices against what is known."""
-        _choice(f"values.{self.name}.kind", self.kind, KINDS)
-        _choice(f"values.{self.name}.transform", self.transform, TRANSFORMS)
+        require_choice(self.kind, KINDS, f"values.{self.name}.kind")
+        require_choice(self.transform, TRANSFORMS, f"values.{self.name}.transform")
         if self.bins < 2:
             raise SettingError(f"values.{self.name}.bins is {self.bins}; at least 2 are needed")
 
@@ -74,8 +74,8 @@ class Tangling:
 
     def __post_init__(self) -> None:
         """Check the choices against what is known."""
-        _choice("tangling.of", self.of, ("key", "group"))
-        _choice("tangling.clock", self.clock, CLOCKS)
+        require_choice(self.of, ("key", "group"), "tangling.of")
+        require_choice(self.clock, CLOCKS, "tangling.clock")
         if self.number < 1:
             raise SettingError(f"tangling.number is {self.number}; at least 1 is needed")
 
@@ -166,40 +166,26 @@ class Schema:
         entries = dict(plain)
         if "label" in entries:
             entries["labels"] = entries.pop("label")
-        known = {f.name for f in fields(cls)}
-        if unknown := entries.keys() - known:
-            raise SettingError(
-                f"unknown entry {min(unknown)!r} in {where}; known: {', '.join(sorted(known | {'label'}))}"
-            )
         for name in ("key", "labels", "session", "match", "unfold"):
             if name in entries:
                 entries[name] = _names(entries[name], f"{where}.{name}")
         if "values" in entries:
             entries["values"] = _fields(entries["values"], where)
         if not isinstance(entries.get("outcome"), Outcome | None):
-            plain_outcome = _group(entries["outcome"], f"{where}.outcome")
+            plain_outcome = require_group(entries["outcome"], "outcome", where)
             for name in ("label_from", "cut_before"):
                 if name in plain_outcome:
                     plain_outcome[name] = _names(plain_outcome[name], f"{where}.outcome.{name}")
             entries["outcome"] = _build(Outcome, plain_outcome, f"{where}.outcome")
         if not isinstance(entries.get("tangling"), Tangling | None):
-            entries["tangling"] = _build(
-                Tangling, _group(entries["tangling"], f"{where}.tangling"), f"{where}.tangling"
-            )
+            plain_tangling = require_group(entries["tangling"], "tangling", where)
+            entries["tangling"] = _build(Tangling, plain_tangling, f"{where}.tangling")
         return _build(cls, entries, where)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Schema:
         """Read a schema from a TOML file."""
-        try:
-            plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise SettingError(f"{path}: no such schema file") from None
-        except OSError as error:
-            raise SettingError(f"{path}: cannot be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingError(f"{path}: not a TOML file: {error}") from None
-        return cls.from_dict(plain, where=str(path))
+        return cls.from_dict(read_toml(path, "schema"), where=str(path))
 
 
 def _as_lists(value: Any) -> Any:
@@ -209,25 +195,12 @@ def _as_lists(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _choice(where: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        raise SettingError(f"{where} is {given!r}; it can be {', '.join(known)}")
-
-
 def _names(given: Any, where: str) -> tuple[str, ...]:
     if isinstance(given, str):
         return tuple(part.strip() for part in given.split(",") if part.strip())
     if isinstance(given, Sequence) and all(isinstance(part, str) for part in given):
         return tuple(given)
     raise SettingError(f"{where} must be a name or a list of names, not {given!r}")
-
-
-def _group(given: Any, where: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise SettingError(
-            f"{where} is a group of entries, not {given!r}; write [{where.rpartition('.')[2]}] above them"
-        )
-    return dict(given)
 
 
 def _fields(given: Any, where: str) -> tuple[Field, ...]:
@@ -249,10 +222,9 @@ _SPOKEN = {"str": "text", "int": "a whole number", "float | None": "a number"}
 
 
 def _build(cls: type[T], entries: Mapping[str, Any], where: str) -> T:
-    known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
-    if unknown := entries.keys() - known:
-        raise SettingError(f"unknown entry {min(unknown)!r} in {where}; known: {', '.join(sorted(known))}")
-    for f in fields(cls):  # type: ignore[arg-type]
+    known = fields(cls)  # type: ignore[arg-type]
+    require_known(entries, [f.name for f in known], "entry", where)
+    for f in known:
         kind = str(f.type)
         if f.name in entries and kind in _PLAIN:
             given = entries[f.name]

@@ -1,0 +1,47 @@
+"""Plain data from outside, such as a TOML file: what cannot be used is refused in one line that names its place."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kvec.words.errors import SettingError
+
+
+def read_toml(path: str | Path, what: str) -> dict[str, Any]:
+    """The entries of a TOML file; `what` it holds is named where it cannot be read."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingError(f"{path}: no such {what} file") from None
+    except OSError as error:
+        raise SettingError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path}: not a TOML file: {error}") from None
+
+
+def require_known(given: Iterable[str], known: Iterable[str], what: str, where: str) -> None:
+    """Refuse names that mean nothing there.
+
+    >>> require_known(["colour"], ["kind", "bins"], "entry", "flows.toml")
+    Traceback (most recent call last):
+    kvec.words.errors.SettingError: unknown entry 'colour' in flows.toml; known: bins, kind
+    """
+    known = sorted(known)
+    if unknown := set(given).difference(known):
+        raise SettingError(f"unknown {what} {min(unknown)!r} in {where}; known: {', '.join(known)}")
+
+
+def require_group(given: Any, name: str, where: str) -> dict[str, Any]:
+    """The entries of a group, which is a table of its own in a TOML file."""
+    if not isinstance(given, Mapping):
+        raise SettingError(f"{where}: {name} is a group of entries, not {given!r}; write [{name}] above them")
+    return dict(given)
+
+
+def require_choice(given: Any, known: Iterable[str], where: str) -> None:
+    """Refuse a choice that is not offered."""
+    if given not in (offered := tuple(known)):
+        raise SettingError(f"{where} is {given!r}; it can be {', '.join(offered)}")
