@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from kvec.tangle.tangling import PARTS, Split, arrange, folds, retangle, split, split_units, unit_of, untangle
+from kvec.tangle.tangling import PARTS, Split, arrange, folds, retangle, split, split_units, unit_of
 from kvec.words.errors import DataError, SettingError
 from kvec.words.schema import Tangling
 
@@ -41,16 +41,6 @@ def test_arranged_items_are_returned_as_they_are() -> None:
     assert arrange(frame.head(0)).height == 0
     later = frame.with_columns(time=pl.when(pl.int_range(pl.len()) == 0).then(99.0).otherwise("time"))
     assert arrange(later) is not later
-
-
-def test_untangle_gives_each_key_of_each_tangle() -> None:
-    frame = items()
-    parts = untangle(frame)
-    assert len(parts) == frame.select("tangle", "key").n_unique()
-    assert sum(part.height for part in parts) == frame.height
-    for part in parts:
-        assert part.select("tangle", "key").n_unique() == 1
-        assert part["time"].is_sorted()
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,6 @@ def arrange(frame: pl.DataFrame) -> pl.DataFrame:
     return frame[places]
 
 
-def untangle(frame: pl.DataFrame) -> list[pl.DataFrame]:
-    """The items of every key of every tangle by themselves, in order of arrival."""
-    return arrange(frame).partition_by("tangle", "key", maintain_order=True)
-
-
 def retangle(frame: pl.DataFrame, tangling: Tangling, seed: int = 0) -> pl.DataFrame:
     """Make new tangles, numbered from 0, each of `tangling.number` randomly chosen sequences or groups.
 
