@@ -140,10 +140,12 @@ def test_settings_are_frozen_and_compare_by_value() -> None:
         Config().encoder.blocks = 3  # type: ignore[misc]
 
 
-def test_every_number_has_a_least_value() -> None:
+def test_every_number_has_a_least_and_a_largest_value() -> None:
     """A new number that is not checked would let nonsense through the door; α and β alone may be negative."""
     for group, cls in (("visibility", Visibility), ("encoder", Encoder), ("training", Training)):
         for f in fields(cls):
             if f.type in ("int", "float") and f.name not in ("alpha", "beta"):
-                with pytest.raises(SettingError, match=f"{group}.{f.name}"):
+                with pytest.raises(SettingError, match=f"{group}.{f.name} is -1.*; it must be at least"):
                     Config.from_dict({group: {f.name: -1}})
+                with pytest.raises(SettingError, match=f"{group}.{f.name} is 1.*; it must be at most"):
+                    Config.from_dict({group: {f.name: 1e30}})

@@ -108,8 +108,9 @@ _AT_LEAST: dict[str, float] = {
 }  # fmt: skip
 _AT_MOST: dict[str, float] = {
     "encoder.dropout": 0.99, "encoder.hide": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,
-    "training.exploration": 1, "training.seed": 2**53 - 1,
+    "training.exploration": 1,
 }  # fmt: skip
+_LARGEST = 2**53 - 1  # whole numbers up to here pass through a float unchanged
 
 
 @dataclass(frozen=True)
@@ -132,11 +133,11 @@ class Config:
         for name, known in _CHOICES.items():
             require_choice(self.get(name), known, name)
         for name, least in _AT_LEAST.items():
-            if self.get(name) is not None and not self.get(name) >= least:
-                raise SettingError(f"{name} is {self.get(name)}; it must be at least {least:g}")
-        for name, most in _AT_MOST.items():
-            if self.get(name) is not None and self.get(name) > most:
-                raise SettingError(f"{name} is {self.get(name)}; it must be at most {most:,}")
+            given, most = self.get(name), _AT_MOST.get(name, _LARGEST)
+            if given is not None and not given >= least:
+                raise SettingError(f"{name} is {given}; it must be at least {least:g}")
+            if given is not None and given > most:
+                raise SettingError(f"{name} is {given}; it must be at most {most:,}")
         if self.encoder.width % self.encoder.heads:
             raise SettingError(
                 f"encoder.width ({self.encoder.width}) must be a multiple of encoder.heads ({self.encoder.heads})"
