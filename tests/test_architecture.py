@@ -21,7 +21,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "encode": ({"words"}, {"torch"}),
     "report": ({"words"}, {"numpy", "matplotlib", "jinja2"}),
     "decide": ({"words", "tangle", "encode"}, {"numpy", "polars", "torch", "safetensors"}),
-    "learn": ({"words", "tangle", "decide", "report"}, {"numpy", "polars", "torch"}),
+    "learn": ({"words", "tangle", "decide", "report"}, {"numpy", "polars", "torch", "rich"}),
     "doors": (
         {"words", "read", "tangle", "report", "decide", "learn", "estimator"},
         {"numpy", "polars", "rich", "typer"},

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvec.doors.show import SCORES, TERMS
+from kvec.learn.display import SCORES, TERMS
 from kvec.words import schema
 from kvec.words.config import PRESETS, Config
 

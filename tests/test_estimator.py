@@ -42,9 +42,10 @@ def test_parameters_are_kept_as_given() -> None:
     assert model.get_params()["blocks"] == 1
     assert model.get_params()["patience"] == KVEC().config.training.patience
     assert model.config.visibility.rule == "window"
+    assert (model.get_params()["verbose"], tiny(verbose=True).get_params()["verbose"]) == (False, True)
     assert model.set_params(width=32) is model and model.config.encoder.width == 32
     assert repr(KVEC(preset="paper-traffic", seed=3)) == "KVEC(preset='paper-traffic', seed=3)"
-    with pytest.raises(SettingError, match="unknown parameter 'widht'"):
+    with pytest.raises(SettingError, match=r"unknown parameter 'widht' in KVEC; known: .*\bverbose\b.*\bwidth\b"):
         KVEC(widht=3)
 
 
@@ -111,6 +112,22 @@ def test_an_explanation_tells_what_the_decision_saw(fitted: KVEC) -> None:
 
 
 # -- learning -------------------------------------------------------------------------------------------------------
+
+
+def test_training_is_shown_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    epochs: list[int] = []
+    model = tiny().fit(ITEMS, on_epoch=lambda run: epochs.append(run.epoch))
+    assert capsys.readouterr() == ("", "")
+    shown = clone(model).set_params(verbose=True).fit(ITEMS, on_epoch=lambda run: epochs.append(run.epoch))
+    out, err = capsys.readouterr()
+    assert out == ""
+    header, *lines = err.splitlines()
+    assert header.split()[:2] == ["epoch", "loss"]
+    assert [line.split()[0] for line in lines] == ["1/2", "2/2"]
+    for line, record in zip(lines, shown.model_.history, strict=True):
+        assert f"{record['hm']:.4f}" in line
+    assert epochs == [1, 2, 1, 2]
+    assert weights(shown) == weights(model)
 
 
 class Killed(Exception):

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import torch
 
-from kvec.decide.checkpoint import Trained, load_model, load_progress, save_model, save_progress, validation_arrays
+from kvec.decide.checkpoint import Trained, load_model, save_model
 from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
-from kvec.decide.model import build_network
-from kvec.decide.scoring import Scores, score
-from kvec.learn.trainer import Run, Step, new_run, operating_point, restore_run, run_state, traces, train
+from kvec.decide.scoring import Scores
+from kvec.learn.display import TrainingDisplay
+from kvec.learn.fitting import Pretrained, Progress, fit_model, score_items
+from kvec.learn.trainer import Run, Step, traces
 from kvec.read.rows import read_table
 from kvec.read.table import Table, require_labels
 from kvec.report.curves import Traces, stop_at_threshold
 from kvec.report.metrics import Summary, summarise
 from kvec.tangle.tangles import Tangles, encode_tangles
-from kvec.tangle.tangling import Split, arrange, retangle
+from kvec.tangle.tangling import Split, tangled
 from kvec.tangle.visibility import make_rule
-from kvec.tangle.vocabulary import FIRST_KNOWN, Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import DataError, ModelError, SettingError
 from kvec.words.explanation import Explanation
 from kvec.words.items import Decision
+from kvec.words.plain import require_known
 from kvec.words.schema import Schema
 
 GROUPS = ("visibility", "encoder", "deciding", "training")
@@ -41,7 +41,8 @@ PLACES: dict[str, tuple[str, str]] = {
     for group in GROUPS
     for f in fields(getattr(Config(), group))
 }
-Pretrained = Mapping[str, Mapping[Any, Sequence[float]]]
+OWN = ("preset", "schema", "device", "pretrained", "verbose")  # parameters that are no settings
+T = TypeVar("T")
 
 
 class KVEC:
@@ -51,18 +52,20 @@ class KVEC:
     `KVEC(width=64, blocks=2, objective="expected", seed=1)`. What is not given comes from `preset`.
     `schema` names the columns (a `Schema`, a mapping as in its TOML, or None: found beside the data, or guessed).
     `pretrained` gives value embeddings to start from: {field: {value: vector}}.
+    `verbose` shows the training as the command line does: a line per epoch, and a bar where there is a terminal.
     """
 
     model_: Trained
 
     def __init__(
         self, *, preset: str = "small", schema: Schema | Mapping[str, Any] | None = None, device: str = "auto",
-        pretrained: Pretrained | None = None, **settings: Any,
+        pretrained: Pretrained | None = None, verbose: bool = False, **settings: Any,
     ) -> None:  # fmt: skip
         self.preset = preset
         self.schema = schema
         self.device = device
         self.pretrained = pretrained
+        self.verbose = verbose
         self._settings: dict[str, Any] = {}
         self.set_params(**settings)
 
@@ -77,25 +80,22 @@ class KVEC:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """All parameters by name."""
         base = Config.preset(self.preset)
-        own = {"preset": self.preset, "schema": self.schema, "device": self.device, "pretrained": self.pretrained}
         flat = {name: base.get(f"{group}.{entry}") for name, (group, entry) in PLACES.items()}
-        return own | flat | self._settings
+        return self._own() | flat | self._settings
 
     def set_params(self, **parameters: Any) -> KVEC:
         """Set parameters by name."""
+        require_known(parameters, [*OWN, *PLACES], "parameter", "KVEC")
         for name, value in parameters.items():
-            if name in ("preset", "schema", "device", "pretrained"):
+            if name in OWN:
                 setattr(self, name, value)
-            elif name in PLACES:
-                self._settings[name] = value
             else:
-                raise SettingError(f"unknown parameter {name!r} of KVEC; known: {', '.join(sorted(PLACES))}")
+                self._settings[name] = value
         return self
 
     def __sklearn_clone__(self) -> KVEC:
         """An unfitted copy of what was given; what was not still comes from the preset, whichever is set later."""
-        own = {name: getattr(self, name) for name in ("preset", "schema", "device", "pretrained")}
-        return type(self)(**copy.deepcopy(own | self._settings))
+        return type(self)(**copy.deepcopy(self._own() | self._settings))
 
     def __repr__(self) -> str:
         """The parameters that were given."""
@@ -129,49 +129,27 @@ class KVEC:
         which `resume` goes on.
         """
         config = self.config
-        table = self._read(data, labels)
-        require_labels(table)
-        schema, seed = table.schema, config.training.seed
-        kept: Split | None = None
-        if validation is None:
-            kept = Split.of(table.frame, split or (8, 1, 1), seed)
-            frames = kept.part(table.frame, "train"), kept.part(table.frame, "validation")
-        else:
-            other = validation if isinstance(validation, Table) else read_table(validation, schema, labels=labels)
-            require_labels(other)
-            frames = table.frame, other.frame
-        frames = _tangled(frames[0], schema, seed), _tangled(frames[1], schema, seed)
-        vocabulary = Vocabulary.fit(frames[0], schema)
-        training, held_out = (encode_tangles(frame, schema, vocabulary) for frame in frames)
-        _check_trainable(config, training, held_out, schema.label_names)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = build_network(vocabulary, config.encoder, training.time is not None)
-        self._start_from_pretrained(network.embedding, vocabulary)
-        rule = make_rule(config.visibility)
-        run = new_run(network.to(self._device()), config.training)
-        facts: dict[str, Any] = {
-            "settings": config.to_dict(), "schema": schema.to_dict(), "about": _about(training, held_out),
-            "data": _fingerprint(vocabulary, training, held_out),
-        }  # fmt: skip
-        if resume:
-            _resume(run, progress, facts)
-
-        def after_epoch(run: Run) -> None:
-            if progress is not None:
-                save_progress(Path(progress), run_state(run), facts | {"history": run.history, "done": run.is_finished})
-            if on_epoch is not None:
-                on_epoch(run)
-
-        train(run, training, held_out, rule, config, on_step, after_epoch)
-        scores = _score(network, held_out, config)
-        theta = operating_point(traces(held_out, scores), config.deciding.threshold)
-        self.model_ = Trained(
-            network, vocabulary, schema, config, training.time is not None, theta, run.history,
-            kept.to_dict() if kept else None,
-            validation_arrays(scores.offsets, scores.halt, scores.classes, held_out.labels, held_out.tangle_of),
-            facts["about"],
-        )  # fmt: skip
+        settings = config.training
+        display = TrainingDisplay(settings.epochs, settings.minutes) if self.verbose else None
+        shown = (display.on_step, display.on_epoch) if display else (None, None)
+        path = None if progress is None else Path(progress)
+        watch = Progress(path, resume, _each(shown[0], on_step), _each(shown[1], on_epoch))
+        with display or nullcontext():
+            table = self._read(data, labels)
+            require_labels(table)
+            schema = table.schema
+            kept: Split | None = None
+            if validation is None:
+                kept = Split.of(table.frame, split or (8, 1, 1), settings.seed)
+                parts = kept.part(table.frame, "train"), kept.part(table.frame, "validation")
+            else:
+                other = self._read(validation, labels, schema)
+                require_labels(other)
+                parts = table.frame, other.frame
+            training, held_out = (tangled(part, schema.tangling, settings.seed) for part in parts)
+            self.model_ = fit_model(
+                training, held_out, schema, config, self._device(), self.pretrained or {}, kept, watch
+            )
         return self
 
     # -- deciding -----------------------------------------------------------------------------------------------
@@ -238,12 +216,13 @@ class KVEC:
         frame = data.frame if isinstance(data, Table) else read_table(data, model.schema, labels_optional=True).frame
         if frame.height == 0:
             raise DataError("there are no items to decide on")
-        return encode_tangles(_tangled(frame, model.schema, model.config.training.seed), model.schema, model.vocabulary)
+        frame = tangled(frame, model.schema.tangling, model.config.training.seed)
+        return encode_tangles(frame, model.schema, model.vocabulary)
 
     def scores(self, tangles: Tangles, on_items: Callable[[int, int], None] | None = None) -> Scores:
         """Halting score and class probabilities after every item."""
         self.model_.network.to(self._device())
-        return _score(self.model_.network, tangles, self.model_.config, on_items)
+        return score_items(self.model_.network, tangles, self.model_.config, on_items)
 
     def traces(self, tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
         """The labelled sequences' scores, for curves."""
@@ -266,11 +245,14 @@ class KVEC:
             raise ModelError("this KVEC is not fitted yet, so there is no model to save")
         save_model(self.model_, path)
 
-    def _read(self, data: Any, labels: Any = None) -> Table:
+    def _own(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in OWN}
+
+    def _read(self, data: Any, labels: Any, schema: Schema | None = None) -> Table:
         if isinstance(data, Table):
             return data
-        schema = Schema.from_dict(self.schema) if isinstance(self.schema, Mapping) else self.schema
-        return read_table(data, schema, labels=labels)
+        own = Schema.from_dict(self.schema) if isinstance(self.schema, Mapping) else self.schema
+        return read_table(data, schema or own, labels=labels)
 
     def _device(self) -> torch.device:
         if self.device not in ("auto", "cpu", "cuda"):
@@ -279,20 +261,6 @@ class KVEC:
         if self.device == "cuda" and not has_cuda:
             raise SettingError("device is cuda, but PyTorch sees no CUDA device here; use auto or cpu")
         return torch.device("cuda" if has_cuda and self.device != "cpu" else "cpu")
-
-    def _start_from_pretrained(self, embedding: Any, vocabulary: Vocabulary) -> None:
-        names = [field.name for field in vocabulary.coded]
-        for name, vectors in (self.pretrained or {}).items():
-            if name not in names:
-                raise SettingError(f"pretrained names {name!r}, which is no embedded field; fields: {', '.join(names)}")
-            known = vocabulary.coded[names.index(name)].values
-            codes = {value: code + FIRST_KNOWN for code, value in enumerate(known)}
-            width = embedding.table.shape[1]
-            if wrong := {len(v) for v in vectors.values()} - {width}:
-                raise SettingError(f"pretrained vectors of {name!r} have {min(wrong)} numbers; the width is {width}")
-            embedding.start_from(
-                vocabulary.first_code(name), {codes[value]: v for value, v in vectors.items() if value in codes}
-            )
 
 
 def load(path: str | Path, device: str = "auto") -> KVEC:
@@ -303,71 +271,12 @@ def load(path: str | Path, device: str = "auto") -> KVEC:
     return model
 
 
-def _tangled(frame: pl.DataFrame, schema: Schema, seed: int) -> pl.DataFrame:
-    return retangle(frame, schema.tangling, seed) if schema.tangling else arrange(frame)
+def _each(*listeners: Callable[[T], None] | None) -> Callable[[T], None]:
+    """One listener that tells all of those that are there, in their order."""
 
+    def tell(what: T) -> None:
+        for listener in listeners:
+            if listener is not None:
+                listener(what)
 
-def _score(
-    network: Any, tangles: Tangles, config: Config, on_items: Callable[[int, int], None] | None = None
-) -> Scores:
-    settings = config.training
-    rule = make_rule(config.visibility)
-    return score(network, tangles, rule, settings.batch, settings.batch_items, settings.block, on_items)
-
-
-def _about(training: Tangles, validation: Tangles) -> dict[str, int]:
-    parts = {"train": training, "validation": validation}
-    return {
-        f"{name}_{what}": count
-        for name, part in parts.items()
-        for what, count in (("tangles", part.n_tangles), ("sequences", part.n_sequences), ("items", part.n_items))
-    }
-
-
-def _check_trainable(config: Config, training: Tangles, validation: Tangles, label_names: tuple[str, ...]) -> None:
-    needs_time = {"training.delay": ("seconds",), "encoder.time": ("gaps", "both")}
-    for name, values in needs_time.items():
-        if (value := config.get(name)) in values and training.time is None:
-            raise SettingError(f"{name} is {value!r}, but the data has no time column; name one, or change the setting")
-    for name, labels in zip(label_names, validation.labels.T, strict=True):
-        if not (labels >= 0).any():
-            raise DataError(
-                f"label column {name!r}: no validation sequence has a class that the training data has; "
-                "give other validation data"
-            )
-
-
-def _fingerprint(vocabulary: Vocabulary, *parts: Tangles) -> str:
-    """A name for all that a run reads: the same only for the same values, sequences and labels."""
-    digest = hashlib.blake2b(json.dumps(vocabulary.to_dict()).encode(), digest_size=16)
-    for part in parts:
-        for array in (part.codes, part.numbers, part.gaps, part.sequences.sequence, part.session, part.labels):
-            digest.update(b"" if array is None else array.tobytes())
-    return digest.hexdigest()
-
-
-def _resume(run: Run, progress: str | Path | None, facts: Mapping[str, Any]) -> None:
-    if progress is None:
-        raise SettingError("resume needs progress, the file that the stopped run was kept in")
-    path = Path(progress)
-    tensors, saved = load_progress(path)
-    for what, now in facts.items():
-        if (then := saved.get(what)) != now:
-            detail = _difference(then, now) if what in ("settings", "schema") else ""
-            raise ModelError(
-                f"{path} belongs to a run with other {'data' if what == 'about' else what}{detail}; "
-                "repeat that run's command with --resume added, or train anew without --resume"
-            )
-    try:
-        restore_run(run, tensors, saved["history"], saved["done"])
-    except (RuntimeError, KeyError, ValueError):
-        raise ModelError(f"{path} does not fit this network; train again without --resume") from None
-
-
-def _difference(then: Any, now: Any) -> str:
-    """The first entry, by its full name, that two mappings do not agree on."""
-    name: list[str] = []
-    while isinstance(then, Mapping) and isinstance(now, Mapping):
-        name.append(next(entry for entry in {**now, **then} if then.get(entry) != now.get(entry)))
-        then, now = then.get(name[-1]), now.get(name[-1])
-    return f": {'.'.join(name)} was {then!r} and is now {now!r}"
+    return tell

@@ -7,13 +7,16 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from tests.doors.made import FLAGS, TINY, Trained
 
 from kvec.doors.cli import run
+from kvec.learn import display, trainer
 
 Refused = Callable[..., str]
 HEADER = "tangle,key,time,size,label"
@@ -246,6 +249,8 @@ def test_the_disk_says_no(trained: Trained, tmp_path: Path, refused: Refused, mo
         (["--set", "network.width=2"], "unknown group 'network'"),
         (["--set", "encoder.width"], "write it as group.name=value"),
         (["--set", "encoder.width=15"], "multiple of encoder.heads"),
+        (["--set", "encoder.width=1000000"], "make encoder.width (1000000) smaller"),
+        (["--set", "encoder.slots=1e30"], "encoder.slots is 1000000000000000019884624838656; it must be at most"),
         (["--preset", "huge"], "unknown preset 'huge'"),
         (["--objective", "best"], "training.objective is 'best'"),
         (["--epochs", "0"], "training.epochs is 0"),
@@ -298,14 +303,12 @@ def test_wrong_questions(trained: Trained, tmp_path: Path, refused: Refused) -> 
 def test_a_run_with_other_settings_is_not_resumed(
     trained: Trained, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kvec.doors import show
-
     def stop(self: object, run: object) -> None:
         raise KeyboardInterrupt
 
     asked = ["train", trained.items, *FLAGS, *TINY, "--epochs", "2", "-o", str(tmp_path / "model")]
     with monkeypatch.context() as patch:
-        patch.setattr(show.TrainingDisplay, "on_epoch", stop)
+        patch.setattr(display.TrainingDisplay, "on_epoch", stop)
         assert run(asked) == 130
     line = refused(*asked, "--quiet", "--resume", "--seed", "8")
     assert "other settings: training.seed was 0 and is now 8;" in line
@@ -315,3 +318,22 @@ def test_a_run_with_other_settings_is_not_resumed(
     kept = tmp_path / "model.training"
     kept.write_bytes(kept.read_bytes()[:100])
     assert "is damaged" in refused(*asked, "--quiet", "--resume")
+
+
+def test_a_batch_that_does_not_fit_leaves_the_epochs_before(
+    trained: Trained, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = trainer.train_batch
+
+    def starve(run: Any, *given: Any) -> Any:
+        return learn(run, *given) if run.epoch == 0 else torch.empty(2**59)
+
+    asked = ["train", trained.items, *FLAGS, *TINY, "--epochs", "2", "--quiet", "-o", str(tmp_path / "model")]
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train_batch", starve)
+        line = refused(*asked)
+    assert "make training.batch_items (8192), training.batch (64), training.block (4096) smaller; " in line
+    assert f"kept in {tmp_path / 'model.training'}" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["model.training"]
+    assert run([*asked, "--resume"]) == 0
+    assert len((tmp_path / "model" / "history.csv").read_text().splitlines()) == 3

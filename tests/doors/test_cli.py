@@ -11,8 +11,8 @@ import pytest
 from tests.doors.made import FLAGS, TINY, Trained
 
 from kvec import __version__
-from kvec.doors import show
 from kvec.doors.cli import run
+from kvec.learn import display
 from kvec.read.synthetic import demo_traffic
 
 
@@ -272,7 +272,7 @@ def test_a_stopped_run_is_resumed_to_the_same_end(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(show.TrainingDisplay, "on_epoch", stop)
+        patch.setattr(display.TrainingDisplay, "on_epoch", stop)
         capsys.readouterr()
         assert run([*asked, "-o", str(tmp_path / "stopped")]) == 130
     error = capsys.readouterr().err

@@ -62,3 +62,7 @@ def test_explanation_shows_the_heaviest_looks(own: int, others: int) -> None:
     assert last.count("%)") == own + others
     heaviest = max((look for look in one.steps[-1].looks if look.is_own), key=lambda look: look.weight)
     assert (f" {heaviest.position + 1} ({100 * heaviest.weight:.0f} %)" in last) == (own > 0)
+
+
+def test_clock() -> None:
+    assert [text.clock(s) for s in (0, 59.4, 60, 3599.6)] == ["0:00", "0:59", "1:00", "1:00:00"]

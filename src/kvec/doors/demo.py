@@ -12,9 +12,9 @@ from kvec.decide.checkpoint import require_model_place
 from kvec.doors.measuring import Evaluation, evaluate_model, report_evaluation
 from kvec.doors.messages import Stopped
 from kvec.doors.replay import replay
-from kvec.doors.show import TrainingDisplay
 from kvec.doors.training import early_end
 from kvec.estimator import KVEC
+from kvec.learn.display import TrainingDisplay
 from kvec.read.rows import read_table
 from kvec.read.synthetic import DEMO_SCHEMA, demo_traffic
 from kvec.read.table import Table

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvec.doors.messages import guesses
-from kvec.doors.show import clock
 from kvec.read.catalogue import Dataset
 from kvec.read.table import Table
-from kvec.report.text import bar, percent, plain, table
+from kvec.report.text import bar, clock, percent, plain, table
 from kvec.tangle.inspection import Finding, Inspection, inspect_items
 
 MOST_CLASSES = 24  # that are listed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,7 +12,6 @@ from kvec.decide.checkpoint import require_model_place
 from kvec.doors.flags import SchemaFlags
 from kvec.doors.measuring import evaluate_model
 from kvec.doors.messages import Stopped, guesses, say, warn_of
-from kvec.doors.show import TrainingDisplay
 from kvec.doors.sources import read_by_flags, read_by_schema
 from kvec.estimator import KVEC
 from kvec.learn.trainer import Record, best_of
@@ -65,14 +63,9 @@ def train_model(
         say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
     if is_taken := (output / "kvec.json").is_file():
         say(f"{output} holds a model, which will be replaced when training is over")
-    model = KVEC.from_config(config, schema=table.schema, device=device)
-    display = contextlib.nullcontext() if quiet else TrainingDisplay(config.training.epochs, config.training.minutes)
+    model = KVEC.from_config(config, schema=table.schema, device=device, verbose=not quiet)
     try:
-        with display as shown:
-            model.fit(
-                table, held_out, split=ratios, progress=unfinished, resume=resume,
-                on_step=shown.on_step if shown else None, on_epoch=shown.on_epoch if shown else None,
-            )  # fmt: skip
+        model.fit(table, held_out, split=ratios, progress=unfinished, resume=resume)
     except KeyboardInterrupt:
         kept = f"the run is kept in {unfinished}; repeat the command with --resume to go on"
         raise Stopped(f"stopped; {kept if unfinished.exists() else 'no epoch was over, so nothing is kept'}") from None

@@ -44,6 +44,17 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def clock(seconds: float) -> str:
+    """Seconds as people write them.
+
+    >>> clock(71), clock(4000)
+    ('1:11', '1:06:40')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def bar(share: float, width: int = 8) -> str:
     """A share between 0 and 1 as a horizontal bar, padded to `width` columns.
 

@@ -36,6 +36,11 @@ def arrange(frame: pl.DataFrame) -> pl.DataFrame:
     return frame[places]
 
 
+def tangled(frame: pl.DataFrame, tangling: Tangling | None, seed: int = 0) -> pl.DataFrame:
+    """The items in order of arrival, made into new tangles where that is asked for."""
+    return retangle(frame, tangling, seed) if tangling else arrange(frame)
+
+
 def retangle(frame: pl.DataFrame, tangling: Tangling, seed: int = 0) -> pl.DataFrame:
     """Make new tangles, numbered from 0, each of `tangling.number` randomly chosen sequences or groups.
 

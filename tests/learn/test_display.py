@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kvec.doors.show import TrainingDisplay, clock, epoch_header, epoch_line, time_left
+from kvec.learn.display import TrainingDisplay, epoch_header, epoch_line, time_left
 from kvec.learn.trainer import Step
 
 RECORD = {
@@ -63,7 +63,3 @@ def test_time_left() -> None:
     assert time_left(3, 0.0, [10.0], a_step(5, 2.0, epoch=1)) == pytest.approx(8 + 10), "from the epochs before"
     assert time_left(30, 0.5, [10.0, 10.0], a_step(5, 2.0, epoch=2)) == pytest.approx(30 - 22), "the minutes end it"
     assert time_left(30, 0.1, [10.0], a_step(5, 2.0, epoch=1)) == 0
-
-
-def test_clock() -> None:
-    assert [clock(s) for s in (0, 59.4, 60, 3599.6)] == ["0:00", "0:59", "1:00", "1:00:00"]

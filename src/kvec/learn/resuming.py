@@ -1,0 +1,56 @@
+"""Runs that go on: kept in a file after every epoch, and resumed from it by the same settings and data alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kvec.decide.checkpoint import load_progress, save_progress
+from kvec.learn.trainer import Run, restore_run, run_state
+from kvec.tangle.tangles import Tangles
+from kvec.tangle.vocabulary import Vocabulary
+from kvec.words.errors import ModelError, SettingError
+
+
+def keep_run(run: Run, path: Path, facts: Mapping[str, Any]) -> None:
+    """Write the run into a file, with the facts by which it is known again."""
+    save_progress(path, run_state(run), {**facts, "history": run.history, "done": run.is_finished})
+
+
+def resume_run(run: Run, path: Path | None, facts: Mapping[str, Any]) -> None:
+    """Put a new run where the kept one was; one with other facts is refused."""
+    if path is None:
+        raise SettingError("resume needs progress, the file that the stopped run was kept in")
+    tensors, saved = load_progress(path)
+    for what, now in facts.items():
+        if (then := saved.get(what)) != now:
+            detail = _difference(then, now) if what in ("settings", "schema") else ""
+            raise ModelError(
+                f"{path} belongs to a run with other {'data' if what == 'about' else what}{detail}; "
+                "repeat that run's command with --resume added, or train anew without --resume"
+            )
+    try:
+        restore_run(run, tensors, saved["history"], saved["done"])
+    except (RuntimeError, KeyError, ValueError):
+        raise ModelError(f"{path} does not fit this network; train again without --resume") from None
+
+
+def fingerprint(vocabulary: Vocabulary, *parts: Tangles) -> str:
+    """A name for all that a run reads: the same only for the same values, sequences and labels."""
+    digest = hashlib.blake2b(json.dumps(vocabulary.to_dict()).encode(), digest_size=16)
+    for part in parts:
+        for array in (part.codes, part.numbers, part.gaps, part.sequences.sequence, part.session, part.labels):
+            digest.update(b"" if array is None else array.tobytes())
+    return digest.hexdigest()
+
+
+def _difference(then: Any, now: Any) -> str:
+    """The first entry, by its full name, that two mappings do not agree on."""
+    name: list[str] = []
+    while isinstance(then, Mapping) and isinstance(now, Mapping):
+        name.append(next(entry for entry in {**now, **then} if then.get(entry) != now.get(entry)))
+        then, now = then.get(name[-1]), now.get(name[-1])
+    return f": {'.'.join(name)} was {then!r} and is now {now!r}"
