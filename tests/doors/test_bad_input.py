@@ -103,7 +103,7 @@ def test_a_key_with_two_labels(tmp_path: Path, refused: Refused) -> None:
     items = table(tmp_path, "1,a,0,5,x", "1,b,1,5,y", "1,a,2,5,y")
     line = refused("inspect", items)
     assert "row 3" in line
-    assert "two labels, 'x' and here 'y'" in line
+    assert f"two labels, 'x' in {items}, row 1 and 'y' here" in line
 
 
 def test_missing_labels_in_training(tmp_path: Path, refused: Refused) -> None:

@@ -17,8 +17,10 @@ def test_two_labels_of_a_key_are_refused(tmp_path):
     (tmp_path / "l.csv").write_text("key,size,label\na,1,web\nb,1,mail\na,1,\na,2,chat\n")
     with pytest.raises(DataError) as caught:
         read_table(tmp_path / "l.csv")
-    assert str(caught.value).startswith(
-        f"{tmp_path / 'l.csv'}, row 4, column 'label': key a has two labels, 'web' and here 'chat'"
+    file = tmp_path / "l.csv"
+    assert str(caught.value) == (
+        f"{file}, row 4, column 'label': key a has two labels, 'web' in {file}, row 1 and 'chat' here; "
+        "a key has one in a tangle, unless schema.end or schema.expiry says when it returns as another sequence"
     )
     tangled = {"tangle": [1, 2], "key": ["a", "a"], "size": [1, 1], "label": ["x", "y"]}
     assert label_of(read_table(tangled), "label") == ["x", "y"]  # one per tangle is right
@@ -46,8 +48,31 @@ def test_labels_join_per_tangle_where_given():
     items = {"k": [1, 1], "day": ["mo", "tu"], "v": [1, 2]}
     labels = {"k": [1, 1], "day": ["tu", "mo"], "y": ["late", "early"]}
     assert label_of(read_table(items, schema, labels=labels), "y") == ["early", "late"]
-    with pytest.raises(DataError, match="row 2, column 'y': key 1 has two labels, 'late' and here 'early'"):
-        read_table(items, schema, labels={"k": [1, 1], "y": ["late", "early"]})
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, SCHEMA.changed(time="t", expiry=1.0)], ids=["one", "returning"])
+def test_two_labels_in_the_labels_table_are_refused_with_both_rows(schema, tmp_path):
+    (tmp_path / "one.csv").write_text("user,gender\n3,F\n2,\n2,M\n")
+    (tmp_path / "two.csv").write_text("user,gender\n2,M\n2,F\n")
+    items = ITEMS | {"t": [0, 0, 9]}
+    with pytest.raises(DataError) as caught:
+        read_table(items, schema, labels=tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'two.csv'}, row 2, column 'gender': key 2 has two labels, 'M' in {tmp_path / 'one.csv'}, row 3 "
+        "and 'F' here; a key has one, unless the labels table has the tangle columns too"
+    )
+    by_tangle = schema.changed(tangle="day")
+    labels = {"user": [2, 3, 2, 2], "day": [1, 1, 2, 1], "gender": ["M", "F", "F", "F"]}
+    with pytest.raises(DataError, match=r"row 4, .*'M' in columns, row 1 and 'F' here; a key has one in a tangle$"):
+        read_table(items | {"day": [1, 1, 1]}, by_tangle, labels=labels)
+
+
+def test_all_sequences_of_a_returning_key_have_the_label_of_the_labels_table():
+    schema = SCHEMA.changed(end="is_last")
+    items = {"user": [2, 3, 2, 2], "movie": [1, 2, 3, 4], "is_last": [1, 0, 1, 0]}
+    assert label_of(read_table(items, schema, labels={"user": [2, 3], "gender": ["F", "M"]})) == ["F", "M", "F", "F"]
+    apart = read_table(items | {"gender": ["F", "M", "X", "F"]}, schema)
+    assert label_of(apart) == ["F", "M", "X", "F"], "labels on the items may differ from sequence to sequence"
 
 
 def test_labels_table_that_does_not_fit_is_refused():
@@ -120,6 +145,15 @@ def test_outcome_with_another_cut_and_first_of_several():
     table = read_table(LOG, outcome(label_from=["out", "END"], cut_before=["mid"], name="y"))
     first = table.frame.group_by("key", maintain_order=True).agg(pl.col("label.y").first(), pl.len())
     assert first.rows() == [("a", "END", 1), ("b", "out", 2), ("c", "END", 2), ("d", "END", 2)]
+
+
+def test_the_outcome_of_a_returning_key_is_one_for_all_its_sequences():
+    schema = outcome().changed(expiry=10.0)
+    rows = [("a", 0, 0, "in"), ("a", 99, 0, "in"), ("a", 100, 0, "END"), ("a", 200, 0, "in"), ("b", 0, 0, "in")]
+    table = read_table(pl.DataFrame(rows, schema=["case", "t", "n", "act"], orient="row"), schema)
+    assert table.frame.select("key", "time", "label.outcome").rows() == [
+        ("a", 0, "END"), ("a", 99, "END"), ("b", 0, "open"),
+    ], "what comes after the cut is gone, whatever its sequence"  # fmt: skip
 
 
 def test_outcome_that_never_happens_is_told():

@@ -11,6 +11,8 @@ from kvec.words.errors import DataError
 from kvec.words.schema import Outcome
 
 SEQUENCE = ["tangle", "key"]
+ONE_IN_ROWS = "a key has one in a tangle, unless schema.end or schema.expiry says when it returns as another sequence"
+ONE_IN_TABLE = "a key has one, unless the labels table has the tangle columns too"
 
 
 def labels_in_rows(
@@ -24,7 +26,7 @@ def labels_in_rows(
         frame = frame.with_columns(label_text(rows, name).alias(f"label.{name}"))
         if can_return:
             continue
-        _refuse_two_labels(rows, frame, SEQUENCE, name)
+        _refuse_two_labels(rows, frame, SEQUENCE, name, ONE_IN_ROWS)
         if frame[f"label.{name}"].null_count():
             frame = frame.with_columns(pl.col(f"label.{name}").drop_nulls().first().over(SEQUENCE))
     return frame, _missing(rows, frame, names)
@@ -45,7 +47,7 @@ def labels_in_table(
     on = list(columns)
     known = pl.DataFrame({**columns, **{f"label.{name}": label_text(labels, name) for name in names}})
     for name in names:
-        _refuse_two_labels(labels, known, on, name)
+        _refuse_two_labels(labels, known, on, name, "a key has one in a tangle" if tangle else ONE_IN_TABLE)
     known = known.group_by(on, maintain_order=True).agg(pl.all().drop_nulls().first())
     texts = [name for name in on if known[name].dtype != frame[name].dtype]
     given = frame.select(on).with_columns(pl.col(texts).cast(pl.String))
@@ -90,20 +92,19 @@ def labels_from_events(rows: Rows, frame: pl.DataFrame, outcome: Outcome) -> tup
     return frame.with_columns(found[column].fill_null(outcome.otherwise)), stays, notes
 
 
-def _refuse_two_labels(rows: Rows, frame: pl.DataFrame, on: list[str], name: str) -> None:
+def _refuse_two_labels(rows: Rows, frame: pl.DataFrame, on: list[str], name: str, way_out: str) -> None:
     column = f"label.{name}"
     span = frame.group_by(on).agg(pl.col(column).min().alias("least"), pl.col(column).max().alias("most"))
     if span.filter(pl.col("least") != pl.col("most")).is_empty():
         return
     labelled = frame.select(*on, column).with_row_index("index").drop_nulls(column)
-    index, label, earlier = (
-        labelled.with_columns(pl.col(column).first().over(on).alias("first")).filter(pl.col(column) != pl.col("first"))
-        .select("index", column, "first").row(0)
-    )  # fmt: skip
+    labelled = labelled.with_columns(pl.col("index", column).first().over(on).name.prefix("first "))
+    later = labelled.filter(pl.col(column) != pl.col(f"first {column}")).row(0, named=True)
     rows.refuse(
-        index,
+        later["index"],
         name,
-        f"key {frame['key'][index]} has two labels, {earlier!r} and here {label!r}; a key has one in a tangle",
+        f"key {later['key']} has two labels, {later[f'first {column}']!r} in {rows.place(later['first index'])} "
+        f"and {later[column]!r} here; {way_out}",
     )
 
 
