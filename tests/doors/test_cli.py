@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -306,17 +307,43 @@ def test_unexpected_errors_keep_their_traceback(trained: Trained, monkeypatch: p
         run(["decide", trained.model, trained.items])
 
 
-def test_the_authors_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rng = np.random.default_rng(0)
+def authors_rows(seed: int) -> Any:
+    """Twenty rows of two flows; their first labels are 0 or 1, their last ones 5 or 6."""
+    rng = np.random.default_rng(seed)
     rows = np.zeros((20, 4 * 8 + 4), dtype=np.int64)
     rows[:, :8] = rng.choice([-1460, -60, 60, 517], (20, 8))
     rows[:, 8:16] = np.tile([0, 1], 4)
-    rows[:, -4:-2] = rng.integers(0, 2, (20, 2))
-    np.save(tmp_path / "rows.npy", rows)
-    facts = json.loads(printed(capsys, "inspect", tmp_path / "rows.npy", "--json"))
+    rows[:, -4:] = rng.integers([0, 0, 5, 5], [2, 2, 7, 7], (20, 4))
+    return rows
+
+
+def test_the_authors_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.npy"
+    np.save(rows, authors_rows(0))
+    facts = json.loads(printed(capsys, "inspect", rows, "--json"))
     assert (facts["tangles"], facts["keys"], facts["items"]) == (20, 40, 160)
-    assert run(["train", str(tmp_path / "rows.npy"), *TINY, "-o", str(tmp_path / "model"), "--quiet"]) == 0
-    assert json.loads(printed(capsys, "evaluate", tmp_path / "model", tmp_path / "rows.npy", "--json"))["n_keys"] == 40
+    assert set(facts["classes"]) == {"0", "1"}
+    assert set(json.loads(printed(capsys, "inspect", rows, "--label", "flag", "--json"))["classes"]) == {"5", "6"}
+    for label in ("label", "flag"):
+        assert run(["train", str(rows), *TINY, "--label", label, "-o", str(tmp_path / "model"), "--quiet"]) == 0
+        found = json.loads(printed(capsys, "evaluate", tmp_path / "model", rows, "--json"))
+        assert (found["n_keys"], found["label"]) == (40, label)
+
+
+def test_a_folder_of_the_authors_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(3):
+        np.save(tmp_path / f"part{seed}.npy", authors_rows(seed))
+    facts = json.loads(printed(capsys, "inspect", tmp_path, "--json"))
+    assert (facts["tangles"], facts["keys"], facts["items"]) == (60, 120, 480)
+    text = printed(capsys, "inspect", tmp_path)
+    assert "schema from the authors' rows in 3 .npy files; --label can be label or flag" in text
+    pl.DataFrame({"key": ["a", "b"], "size": [1, 2]}).write_csv(tmp_path / "items.csv")
+    assert run(["inspect", str(tmp_path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["items"] == 2
+    assert err == (
+        f"kvec: warning: {tmp_path}: tables such as items.csv are read, part0.npy and other .npy files are not\n"
+    )
 
 
 def test_a_movielens_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

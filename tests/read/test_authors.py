@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from kvec.read.authors import read_authors
-from kvec.words.errors import DataError, SettingError
+from kvec.words.errors import DataError
 
 
 def row(sizes: list[int], keys: list[int], labels: tuple[int, int], flags: tuple[int, int] = (0, 1), n: int = 8) -> Any:
@@ -39,13 +39,13 @@ def test_rows_become_items(tmp_path: Path, dtype: Any) -> None:
         dtype=dtype,
     )
     frame, schema = read_authors(path)
-    assert frame.columns == ["tangle", "key", "order", "size", "direction", "label"]
+    assert frame.columns == ["tangle", "key", "order", "size", "direction", "label", "flag"]
     assert frame.rows() == [
-        (0, 0, 0, 82, 1, 58),
-        (0, 1, 1, 70, 0, 13),
-        (0, 0, 2, 64, 1, 58),
-        (1, 3, 0, 60, 0, 9),
-        (1, 2, 1, 60, 1, 7),
+        (0, 0, 0, 82, 1, 58, 0),
+        (0, 1, 1, 70, 0, 13, 1),
+        (0, 0, 2, 64, 1, 58, 0),
+        (1, 3, 0, 60, 0, 9, 1),
+        (1, 2, 1, 60, 1, 7, 0),
     ]
     assert set(frame.dtypes) == {pl.Int64}
     assert schema.session == ("direction",) and schema.tangle == "tangle" and schema.labels == ("label",)
@@ -63,14 +63,28 @@ def test_empty_packets_inside_a_row_are_items(tmp_path: Path) -> None:
     assert frame["direction"].to_list() == [1, 1, 1, 1]
 
 
-def test_labels_may_be_the_last_pair(tmp_path: Path) -> None:
+def test_the_labels_are_the_pair_that_changes(tmp_path: Path) -> None:
     path = saved(tmp_path, row([5, 6], [0, 1], (0, 0), (3, 4)), row([5, 6], [0, 1], (0, 0), (5, 6)))
-    frame, _ = read_authors(path, labels="last")
-    assert frame["label"].to_list() == [3, 4, 5, 6]
-    with pytest.raises(DataError, match="try labels='last'"):
-        read_authors(path)
-    with pytest.raises(SettingError, match="first or last"):
-        read_authors(path, labels="middle")
+    frame, schema = read_authors(path)
+    assert schema.labels == ("flag",)
+    assert frame.select("label", "flag").rows() == [(0, 3), (0, 4), (0, 5), (0, 6)]
+    for first, last in (((1, 2), (3, 4)), ((7, 7), (7, 7))):
+        assert read_authors(saved(tmp_path, row([5, 6], [0, 1], first, last)))[1].labels == ("label",)
+
+
+def test_all_files_of_a_folder_are_read(tmp_path: Path) -> None:
+    for name, n, labels in (("b", 4, (5, 6)), ("a", 8, (1, 2)), ("c", 8, (3, 4))):
+        np.save(tmp_path / f"{name}.npy", np.stack([row([40, 41, 42], [0, 1, 0], labels, n=n)] * 2))
+    (tmp_path / "notes.txt").write_text("no rows")
+    frame, _ = read_authors(tmp_path)
+    assert frame["tangle"].unique().to_list() == list(range(6)), "numbered on from file to file"
+    assert frame.unique(["tangle", "key"]).sort("key")["label"].to_list() == [1, 2, 1, 2, 5, 6, 5, 6, 3, 4, 3, 4]
+    np.save(tmp_path / "d.npy", np.zeros((2, 36)))
+    with pytest.raises(DataError, match=r"d\.npy: row 1 holds no packet"):
+        read_authors(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty: there is no \.npy file in this folder"):
+        read_authors(tmp_path / "empty")
 
 
 def test_many_rows_are_unfolded_in_blocks(tmp_path: Path) -> None:
@@ -83,7 +97,7 @@ def test_many_rows_are_unfolded_in_blocks(tmp_path: Path) -> None:
         labels = rng.integers(0, 12, 2)
         rows.append(row(sizes.tolist(), keys.tolist(), tuple(labels)))
         expected += [
-            (tangle, 2 * tangle + key, i, abs(size), int(size > 0), labels[key])
+            (tangle, 2 * tangle + key, i, abs(size), int(size > 0), labels[key], key)
             for i, (size, key) in enumerate(zip(sizes, keys, strict=True))
         ]
     frame, _ = read_authors(saved(tmp_path, *rows))

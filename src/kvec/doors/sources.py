@@ -9,7 +9,9 @@ from typing import Any
 import polars as pl
 
 from kvec.doors.flags import SchemaFlags
-from kvec.read.authors import read_authors
+from kvec.doors.messages import say
+from kvec.read.authors import npy_files, read_authors
+from kvec.read.files import ending
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import find_schema, read_table, schema_beside
 from kvec.read.table import Table
@@ -52,8 +54,18 @@ def take_part(table: Table, split: dict[str, Any] | None, part: str, model: Path
 
 def _special(path: Path, label: str | None) -> tuple[pl.DataFrame, Schema, str] | None:
     """What a loader of a public set makes of the path, if it is one."""
-    if path.suffix == ".npy":
-        return (*read_authors(path), "the authors' .npy rows")
     if (path / "users.dat").is_file() and (path / "movies.dat").is_file():
         return (*read_movielens(path, label or "gender"), "MovieLens-1M")
+    if path.suffix == ".npy" or _holds_rows(path):
+        n = len(npy_files(path))
+        return (*read_authors(path), f"the authors' rows in {n} .npy file{'s' * (n > 1)}; --label can be label or flag")
     return None
+
+
+def _holds_rows(path: Path) -> bool:
+    """Whether a folder holds the authors' rows; where it holds tables too, those are read, and that is said."""
+    rows = sorted(path.glob("*.npy")) if path.is_dir() else []
+    if rows and (tables := [file.name for file in sorted(path.iterdir()) if ending(file)]):
+        say(f"warning: {path}: tables such as {tables[0]} are read, {rows[0].name} and other .npy files are not")
+        return False
+    return bool(rows)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kvec.words.errors import DataError, SettingError
+from kvec.words.errors import DataError
 from kvec.words.schema import Field, Schema
 
 AUTHORS_SCHEMA = Schema(
@@ -26,22 +26,31 @@ AUTHORS_SCHEMA = Schema(
 _BLOCK = 4096  # rows that are unfolded at once
 
 
-def read_authors(path: str | Path, labels: str = "first") -> tuple[pl.DataFrame, Schema]:
-    """Read such a file as items: tangle, key, order, size, direction (0 below zero, else 1) and label.
+def read_authors(path: str | Path) -> tuple[pl.DataFrame, Schema]:
+    """Read such a file, or all in a folder, as items: tangle, key, order, size, direction (0 below zero), label, flag.
 
-    The keys 0 and 1 of a row number its labels; keys of other names are numbered as they appear. `labels` says which
-    pair of the last four numbers they are: `first`, or `last`, as the authors' own training script takes them.
+    The keys 0 and 1 of a row number its labels; keys of other names are numbered as they appear. `label` is the first
+    pair of the last four numbers, `flag` the other, which the authors' own training script takes for the labels. The
+    schema names `label`, or `flag` where only that one changes.
     """
-    if labels not in ("first", "last"):
-        raise SettingError(f"labels is {labels!r}; it can be first or last")
-    rows = open_rows(path)
-    pair = ("first", "last").index(labels)
-    is_constant = [len(np.unique(rows[:, start : start + 2])) == 1 for start in (rows.shape[1] - 4, rows.shape[1] - 2)]
-    if is_constant[pair] and not is_constant[1 - pair]:
-        other = ("last", "first")[pair]
-        raise DataError(f"{path}: the {labels} pair of labels never changes, the {other} does; try labels={other!r}")
-    blocks = [_unfold(rows[i : i + _BLOCK], i, pair, path) for i in range(0, len(rows), _BLOCK)]
-    return pl.concat(blocks), AUTHORS_SCHEMA
+    blocks: list[pl.DataFrame] = []
+    done = 0
+    for file in npy_files(path):
+        rows = open_rows(file)
+        blocks += [_unfold(rows[i : i + _BLOCK], i, done, file) for i in range(0, len(rows), _BLOCK)]
+        done += len(rows)
+    frame = pl.concat(blocks)
+    is_flag = frame["label"].n_unique() == 1 < frame["flag"].n_unique()
+    return frame, AUTHORS_SCHEMA.changed(labels=("flag" if is_flag else "label",))
+
+
+def npy_files(path: str | Path) -> list[Path]:
+    """The file, or the .npy files of the folder."""
+    path = Path(path)
+    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"{path}: there is no .npy file in this folder")
+    return files
 
 
 def open_rows(path: str | Path) -> npt.NDArray[Any]:
@@ -61,8 +70,8 @@ def open_rows(path: str | Path) -> npt.NDArray[Any]:
     return rows.reshape(len(rows), -1)
 
 
-def _unfold(rows: npt.NDArray[Any], first: int, pair: int, path: str | Path) -> pl.DataFrame:
-    """The items of some rows, the first of which has the given number."""
+def _unfold(rows: npt.NDArray[Any], first: int, before: int, path: Path) -> pl.DataFrame:
+    """The items of some rows, the first of which has the given number in its file, which has others before it."""
     whole = np.asarray(rows)
     if whole.dtype.kind == "f":
         wrong = ~np.isfinite(whole) | (whole != np.floor(whole))
@@ -86,8 +95,8 @@ def _unfold(rows: npt.NDArray[Any], first: int, pair: int, path: str | Path) -> 
         raise DataError(f"{path}: row {first + int(stray.argmax()) + 1} holds more than two keys; expected two flows")
     tangle, order = np.nonzero(is_item)
     flow, size = flow[is_item], size[is_item]
-    label = whole[:, -4:].reshape(-1, 2, 2)[tangle, pair, flow]
-    tangle = tangle + first
+    label, flag = whole[:, -4:-2][tangle, flow], whole[:, -2:][tangle, flow]
+    tangle = tangle + first + before
     return pl.DataFrame(
         {
             "tangle": tangle,
@@ -96,5 +105,6 @@ def _unfold(rows: npt.NDArray[Any], first: int, pair: int, path: str | Path) -> 
             "size": np.abs(size),
             "direction": (size >= 0).astype(np.int64),
             "label": label,
+            "flag": flag,
         }
     )
