@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from tests.doors.made import Trained
 
 import kvec
-from kvec.doors.measuring import evaluate_model, fingerprints, report_evaluation, validation_traces
+from kvec.doors.measuring import evaluate_model, fingerprints, report_evaluation, to_json, validation_traces
 from kvec.read.rows import read_table
 from kvec.report.curves import best_fixed, stop_at_threshold
 from kvec.report.metrics import accuracy
@@ -105,3 +106,11 @@ def test_a_model_that_says_the_same_of_all(model: kvec.KVEC, trained: Trained) -
     assert "names every sequence" not in mixed.to_text()
     alone = replace(same, traces=replace(same.traces, truth=np.zeros_like(same.traces.truth)))
     assert "names every sequence" not in alone.to_text(), "where there is one class, that is no fault"
+
+
+def test_the_names_in_json_are_those_that_are_promised(model: kvec.KVEC, trained: Trained) -> None:
+    record = Path(__file__).parents[2] / "docs" / "decisions" / "0002-what-an-evaluation-shows.md"
+    _, _, promised = record.read_text(encoding="utf-8").partition("The names in its JSON are fixed")
+    tangles = model.tangles(trained.items)
+    (found,) = evaluate_model(model, tangles, model.scores(tangles), training=part(model, trained, "train"))
+    assert set(re.findall(r"`(\w+)`", promised)) == set(to_json([found, found]))
