@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,11 +34,10 @@ from kvec.words.items import Decision
 from kvec.words.plain import require_known
 from kvec.words.schema import Schema
 
-GROUPS = ("visibility", "encoder", "deciding", "training")
 PLACES: dict[str, tuple[str, str]] = {
-    "visibility" if (group, f.name) == ("visibility", "rule") else f.name: (group, f.name)
-    for group in GROUPS
-    for f in fields(getattr(Config(), group))
+    "visibility" if (group, name) == ("visibility", "rule") else name: (group, name)
+    for group, settings in Config().to_dict().items()
+    for name in settings
 }
 OWN = ("preset", "schema", "device", "pretrained", "verbose")  # parameters that are no settings
 T = TypeVar("T")
@@ -72,16 +70,13 @@ class KVEC:
     @classmethod
     def from_config(cls, config: Config, **parameters: Any) -> KVEC:
         """An unfitted KVEC with exactly these settings."""
-        flat = {name: config.get(f"{group}.{entry}") for name, (group, entry) in PLACES.items()}
-        return cls(**flat, **parameters)
+        return cls(**_flat(config), **parameters)
 
     # -- scikit-learn's manners ---------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """All parameters by name."""
-        base = Config.preset(self.preset)
-        flat = {name: base.get(f"{group}.{entry}") for name, (group, entry) in PLACES.items()}
-        return self._own() | flat | self._settings
+        return self._own() | _flat(Config.preset(self.preset)) | self._settings
 
     def set_params(self, **parameters: Any) -> KVEC:
         """Set parameters by name."""
@@ -269,6 +264,10 @@ def load(path: str | Path, device: str = "auto") -> KVEC:
     model = KVEC.from_config(trained.config, schema=trained.schema, device=device)
     model.model_ = trained
     return model
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    return {name: config.get(f"{group}.{entry}") for name, (group, entry) in PLACES.items()}
 
 
 def _each(*listeners: Callable[[T], None] | None) -> Callable[[T], None]:
