@@ -19,7 +19,7 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt $(wildcard src/kvec/encode/*.c src/kvec/encode/*.h)
+$(READY): pyproject.toml constraints.txt $(wildcard src/kvec/*/*.c src/kvec/*/*.h)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"kvec needs Python 3.11 or later, not {v[0]}.{v[1]}; say which with: make PYTHON=python3.12")'
 	@echo "installing into $(VENV); the first time this takes some minutes"
 	$(PYTHON) -m venv $(VENV)

@@ -8,6 +8,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "KVEC": "kvec.estimator",
     "load": "kvec.estimator",
+    "resume": "kvec.decide.stream",
+    "Stream": "kvec.decide.stream",
+    "Status": "kvec.decide.stream",
+    "Limits": "kvec.words.limits",
     "Config": "kvec.words.config",
     "Schema": "kvec.words.schema",
     "Field": "kvec.words.schema",
@@ -27,6 +31,9 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
+    from kvec.decide.stream import Status as Status
+    from kvec.decide.stream import Stream as Stream
+    from kvec.decide.stream import resume as resume
     from kvec.estimator import KVEC as KVEC
     from kvec.estimator import load as load
     from kvec.read import synthetic as synthetic
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from kvec.words.items import Decision as Decision
     from kvec.words.items import Item as Item
     from kvec.words.items import Reason as Reason
+    from kvec.words.limits import Limits as Limits
     from kvec.words.schema import Field as Field
     from kvec.words.schema import Outcome as Outcome
     from kvec.words.schema import Schema as Schema

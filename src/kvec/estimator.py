@@ -17,6 +17,7 @@ from kvec.decide.checkpoint import Trained, load_model, save_model
 from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
 from kvec.decide.scoring import Scores
+from kvec.decide.stream import Stream
 from kvec.learn.display import TrainingDisplay
 from kvec.learn.fitting import Pretrained, Progress, fit_model, score_items
 from kvec.learn.trainer import Run, Step, traces
@@ -31,6 +32,7 @@ from kvec.words.config import Config
 from kvec.words.errors import DataError, ModelError, SettingError
 from kvec.words.explanation import Explanation
 from kvec.words.items import Decision
+from kvec.words.limits import Limits
 from kvec.words.plain import require_known
 from kvec.words.schema import Schema
 
@@ -184,15 +186,21 @@ class KVEC:
         """What the model saw of one sequence until it halted, and where it looked."""
         tangles, model = self.tangles(data), self.model_
         index = find_sequence(tangles, key, tangle, sequence)
-        at = int(tangles.tangle_of[index])
-        index -= int(tangles.sequence_starts[at])
-        its_own = tangles.frame[int(tangles.starts[at]) : int(tangles.starts[at + 1])]  # other tangles tell nothing
+        same = np.flatnonzero(tangles.given == tangles.given[tangles.tangle_of[index]])  # other tangles tell nothing
+        index -= int(tangles.sequence_starts[same[0]])
+        its_own = tangles.frame[int(tangles.starts[same[0]]) : int(tangles.starts[same[-1] + 1])]
         tangles = encode_tangles(its_own, model.schema, model.vocabulary)
         block = model.config.training.block
         steps = explain_sequence(model.network, tangles, make_rule(model.config.visibility), index, block)
         table = decision_table(tangles, model.vocabulary, self.scores(tangles), model.threshold)
         (decision,) = decisions(table[index : index + 1], model.vocabulary.label_names)
         return Explanation(decision, model.vocabulary.labels[0], model.threshold, steps)
+
+    def stream(self, threshold: float | None = None, **limits: Any) -> Stream:
+        """Decide while items arrive: feed, tick, end, close. Limits by name, as in `max_live_keys=50_000`."""
+        if not hasattr(self, "model_"):
+            raise ModelError("this KVEC is not fitted yet; call fit, or kvec.load a saved model")
+        return Stream(self.model_.deployed(), Limits.of(limits), threshold)
 
     # -- the parts between, for the doors -----------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from kvec.encode.embedding import Embedding, Vocabularies
+from kvec.encode.embedding import Embedding
+from kvec.words.sizes import Vocabularies
 
 SIZES = Vocabularies(fields=(4, 3), slots=2, positions=3, arrivals=5, gaps=6, projected=2)
 

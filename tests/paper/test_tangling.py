@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,7 +35,18 @@ def two_tangles(max_items: int = 24) -> st.SearchStrategy[tuple[list[Arrival], l
 
 
 def spans(tangles: Tangles) -> list[slice]:
-    return [slice(int(a), int(b)) for a, b in zip(tangles.starts, tangles.starts[1:], strict=False)]
+    """The items of each given tangle; where there is an expiry, it may have been released in between."""
+    first = np.flatnonzero(np.diff(tangles.given, prepend=-1))
+    bounds = [*tangles.starts[first].tolist(), tangles.n_items]
+    return [slice(a, b) for a, b in pairwise(bounds)]
+
+
+def slow_releases(items: list[Arrival], expiry: float | None) -> list[int]:
+    """How often the tangle was released before each item: no item of it had come for longer than the expiry."""
+    releases, times = [0], [float(item.time) for item in slow_items(items, (), ())]
+    for before, now in pairwise(times):
+        releases.append(releases[-1] + (expiry is not None and now - before > expiry))
+    return releases
 
 
 def dense(numbers: list[object]) -> list[int]:
@@ -88,23 +101,29 @@ def test_visibility(
     rule = make_rule(visibility)
     own = visibility.own if visibility.use_key_correlation else 0
     others = visibility.others if visibility.use_value_correlation else 0
-    for number, (part, items) in enumerate(zip(spans(tangles), arrivals, strict=True)):
+    for part, items in zip(spans(tangles), arrivals, strict=True):
         if visibility.rule == "window":
             slow = slow_window(len(items), visibility.window)
         else:
             plain = slow_items(items, match or ("size", "direction", "load"), session)
             slow = slow_visible(plain, visibility.window, own, others, gap, expiry)
-        first = data.draw(st.integers(0, len(items) - 1), label="first")
-        last = data.draw(st.integers(first + 1, len(items)), label="last")
-        for a, b in ((0, len(items)), (first, last)):
-            seen = rule.look(tangles, number, part.start + a, part.start + b)
-            assert len(seen.starts) == b - a + 1
-            assert len(seen.items) == len(seen.bias) == seen.starts[-1]
-            assert not seen.bias.any()
-            for q in range(b - a):
-                listed = (seen.of(q) - part.start).tolist()
-                assert sorted(listed) == sorted(slow[a + q])
-                assert listed[0] == a + q
+        releases = slow_releases(items, expiry)
+        slow = [[j for j in seen if releases[j] == releases[i]] for i, seen in enumerate(slow)]
+        assert len(set(releases)) == np.sum((tangles.starts[:-1] >= part.start) & (tangles.starts[:-1] < part.stop))
+        for release in set(releases):
+            begin, count = releases.index(release), releases.count(release)
+            tangle = int(np.searchsorted(tangles.starts, part.start + begin, side="right")) - 1
+            first = begin + data.draw(st.integers(0, count - 1), label="first")
+            last = data.draw(st.integers(first + 1, begin + count), label="last")
+            for a, b in ((begin, begin + count), (first, last)):
+                seen = rule.look(tangles, tangle, part.start + a, part.start + b)
+                assert len(seen.starts) == b - a + 1
+                assert len(seen.items) == len(seen.bias) == seen.starts[-1]
+                assert not seen.bias.any()
+                for q in range(b - a):
+                    listed = (seen.of(q) - part.start).tolist()
+                    assert sorted(listed) == sorted(slow[a + q])
+                    assert listed[0] == a + q
 
 
 @given(two_tangles())

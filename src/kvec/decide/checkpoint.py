@@ -10,7 +10,6 @@ validation.safetensors   scores on the validation part, from which other operati
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import os
@@ -30,15 +29,13 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from kvec import __version__
+from kvec.decide.deployed import Deployed, deploy
+from kvec.decide.folder import FORMAT, POLICY_INPUTS, as_damage, digest, read_folder
 from kvec.decide.model import Network, build_network
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
-from kvec.words.errors import KvecError, ModelError
+from kvec.words.errors import ModelError
 from kvec.words.schema import Schema
-
-FORMAT = 1
-POLICY_INPUTS = ["representation"]  # what the halting policy looks at; a later format may add the delay cost
-FILES = ("vocabulary.json", "weights.safetensors", "history.csv", "validation.safetensors")
 
 
 @dataclass
@@ -55,6 +52,11 @@ class Trained:
     split: dict[str, Any] | None = None
     validation: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)  # what it was trained on, in numbers
+
+    def deployed(self) -> Deployed:
+        """The same as streams need it."""
+        weights = {name: tensor.detach().cpu().numpy() for name, tensor in self.network.state_dict().items()}
+        return Deployed(weights, self.vocabulary, self.schema, self.config, self.has_time, self.threshold)
 
 
 def save_model(model: Trained, path: str | Path) -> None:
@@ -85,7 +87,7 @@ def save_model(model: Trained, path: str | Path) -> None:
             "has_time": model.has_time,
             "split": model.split,
             "about": model.about,
-            "blake2b": {name: _hash(content) for name, content in files.items()},
+            "blake2b": {name: digest(content) for name, content in files.items()},
         }
         (fresh / "kvec.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         for name, content in files.items():
@@ -114,43 +116,17 @@ def require_model_place(path: Path) -> None:
 
 def load_model(path: str | Path) -> Trained:
     """Read a model folder; a damaged, foreign or newer one is refused."""
-    path = Path(path)
-    if not path.is_dir():
-        raise ModelError(f"{path}: no such model folder")
-    if not (path / "kvec.json").is_file():
-        raise ModelError(f"{path} is not a kvec model: it holds no kvec.json")
-    card = _read_json(path / "kvec.json")
-    if not isinstance(card, dict) or not isinstance(card.get("format"), int):
-        raise ModelError(f"{path / 'kvec.json'} is not the card of a kvec model")
-    if card["format"] > FORMAT or card.get("policy_inputs") != POLICY_INPUTS:
-        raise ModelError(
-            f"{path} was written by kvec {card.get('kvec')} in format {card['format']}; this is kvec {__version__}, "
-            f"which reads up to format {FORMAT}: upgrade kvec to use it"
-        )
-    files: dict[str, bytes] = {}
-    for name in FILES:
-        if not (path / name).is_file():
-            raise ModelError(f"{path} is damaged: {name} is missing")
-        files[name] = (path / name).read_bytes()
-    try:
-        for name, content in files.items():
-            if _hash(content) != card["blake2b"][name]:
-                raise ModelError(f"{path / name} is damaged: its hash is not the one in kvec.json")
-        vocabulary = Vocabulary.from_dict(json.loads(files["vocabulary.json"]))
-        config = Config.from_dict(card["settings"], where=str(path / "kvec.json"))
-        schema = Schema.from_dict(card["schema"], where=str(path / "kvec.json"))
-        network = build_network(vocabulary, config.encoder, card["has_time"])
-        network.load_state_dict(load_tensors(files["weights.safetensors"]))
+    folder = read_folder(path)
+    with as_damage(path):
+        deployed = deploy(folder)
+        network = build_network(deployed.vocabulary, deployed.config.encoder, deployed.has_time)
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in deployed.weights.items()})
         network.eval()
         return Trained(
-            network, vocabulary, schema, config, card["has_time"], float(card["operating_point"]["threshold"]),
-            read_history(files["history.csv"].decode()), card["split"],
-            load_arrays(files["validation.safetensors"]), card["about"],
+            network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
+            read_history(folder.files["history.csv"].decode()), folder.card["split"],
+            load_arrays(folder.files["validation.safetensors"]), folder.card["about"],
         )  # fmt: skip
-    except ModelError:
-        raise
-    except (KvecError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def history_csv(history: Sequence[Mapping[str, float]]) -> str:
@@ -193,19 +169,8 @@ def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         raise ModelError(f"{path} is damaged; train again without --resume") from None
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=32).hexdigest()
-
-
 def _is_replaceable(path: Path) -> bool:
     return path.is_dir() and ((path / "kvec.json").is_file() or not any(path.iterdir()))
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ModelError(f"{path} is damaged: it is not JSON text") from None
 
 
 def validation_arrays(offsets: npt.NDArray[np.int64], halt: npt.NDArray[np.float32],

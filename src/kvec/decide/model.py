@@ -14,14 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from kvec.encode.attention import AttentionBlock, Cache
-from kvec.encode.embedding import Embedding, Vocabularies
+from kvec.encode.embedding import Embedding
 from kvec.encode.fusion import Fusion
 from kvec.encode.sparse import Lists
 from kvec.tangle.batch import Batch, Block, Draw, Group, Ints
-from kvec.tangle.tangles import GAP_STEPS
+from kvec.tangle.tangles import embedded_sizes
 from kvec.tangle.visibility import Rule
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Encoder
+from kvec.words.sizes import Vocabularies
 
 
 @dataclass(frozen=True)
@@ -134,16 +135,8 @@ class Network(nn.Module):
 
 def build_network(vocabulary: Vocabulary, settings: Encoder, has_time: bool) -> Network:
     """A network for this vocabulary, with the embeddings that the settings switch on."""
-    mode = settings.time if settings.time != "auto" else ("both" if has_time else "order")
-    sizes = Vocabularies(
-        fields=tuple(size for field in vocabulary.coded for size in field.sizes),
-        slots=settings.slots if settings.use_membership else 0,
-        positions=settings.positions if settings.use_position else 0,
-        arrivals=settings.time_modulus if settings.use_time and mode in ("order", "both") else 0,
-        gaps=GAP_STEPS + 1 if settings.use_time and has_time and mode in ("gaps", "both") else 0,
-        projected=2 * len(vocabulary.projected),
-    )
-    return Network(sizes, settings, tuple(len(classes) for classes in vocabulary.labels))
+    classes = tuple(len(classes) for classes in vocabulary.labels)
+    return Network(embedded_sizes(vocabulary, settings, has_time), settings, classes)
 
 
 def run_blocks(

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-
-@dataclass(frozen=True)
-class Vocabularies:
-    """How many codes each part of the embedding has; 0 leaves the part out."""
-
-    fields: tuple[int, ...]
-    slots: int
-    positions: int
-    arrivals: int
-    gaps: int  # codes of each of the two gaps
-    projected: int  # numbers per item
-
-    def sizes(self) -> list[int]:
-        """All tables, in the order of their codes."""
-        return [*self.fields, self.slots, self.positions, self.arrivals, self.gaps, self.gaps]
+from kvec.words.sizes import Vocabularies
 
 
 class Embedding(nn.Module):
@@ -34,10 +19,9 @@ class Embedding(nn.Module):
     def __init__(self, vocabularies: Vocabularies, width: int) -> None:
         super().__init__()
         self.vocabularies = vocabularies
-        sizes = [size for size in vocabularies.sizes() if size]
-        starts = torch.tensor([sum(sizes[:i]) for i in range(len(sizes))], dtype=torch.int64)
-        self.register_buffer("starts", starts, persistent=False)
-        self.table = nn.Parameter(torch.randn(sum(sizes), width) * (width * max(len(sizes), 1)) ** -0.5)
+        sizes = vocabularies.sizes()
+        self.register_buffer("starts", torch.tensor(vocabularies.starts(), dtype=torch.int64), persistent=False)
+        self.table = nn.Parameter(torch.randn(sum(sizes), width) * (width * max(len(self.starts), 1)) ** -0.5)
         self.project = nn.Linear(vocabularies.projected, width, bias=False) if vocabularies.projected else None
 
     def forward(

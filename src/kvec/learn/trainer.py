@@ -287,7 +287,7 @@ def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
         predicted=classes.argmax(axis=1),
         confidence=classes.max(axis=1, initial=0.0),
         truth=tangles.labels[known, column].astype(np.int64),
-        tangle=tangles.tangle_of[known].astype(np.int64),
+        tangle=tangles.given[tangles.tangle_of[known]].astype(np.int64),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,11 @@ import polars as pl
 
 from kvec.tangle.sessions import Sequences, find_sequences, find_sessions
 from kvec.tangle.vocabulary import MISSING, Vocabulary
+from kvec.words.config import Encoder
 from kvec.words.errors import DataError
 from kvec.words.items import Reason
 from kvec.words.schema import Schema
+from kvec.words.sizes import Vocabularies
 
 GAP_STEPS = 48  # log2 steps of a gap from a microsecond up; one more code stands for 'no item before'
 
@@ -33,6 +36,7 @@ class Tangles:
     time: npt.NDArray[np.float64] | None  # (N,)
     labels: npt.NDArray[np.int32]  # (S, label columns); -1 unknown
     tangle_of: npt.NDArray[np.int32]  # (S,) the tangle of each sequence
+    given: npt.NDArray[np.int32]  # (G,) which of the given tangles each is: one that was idle for too long starts anew
     reason: npt.NDArray[np.str_]  # (S,) why a sequence that never halts is decided
     frame: pl.DataFrame  # (N rows) what was given, arranged: names of tangles and keys, values as text
 
@@ -84,11 +88,15 @@ class Tangles:
 
 def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) -> Tangles:
     """Turn an arranged canonical frame into arrays."""
-    tangle = frame["tangle"].rle_id().to_numpy().astype(np.int64)
-    starts = np.concatenate([np.flatnonzero(np.diff(tangle, prepend=-1)), [len(frame)]]).astype(np.int64)
+    given = frame["tangle"].rle_id().to_numpy().astype(np.int64)
     time = frame["time"].to_numpy() if "time" in frame.columns else None
     is_end = frame["end"].to_numpy().astype(bool) if "end" in frame.columns else None
-    sequences = find_sequences(tangle, factor(frame["key"]), time, is_end, schema.expiry)
+    sequences = find_sequences(given, factor(frame["key"]), time, is_end, schema.expiry)
+    begins = np.diff(given, prepend=-1) != 0
+    if schema.expiry is not None and time is not None:
+        begins[1:] |= np.diff(time) > schema.expiry  # nothing of the tangle is live any more: it was released
+    tangle = np.cumsum(begins) - 1
+    starts = np.append(np.flatnonzero(begins), len(frame)).astype(np.int64)
     codes = vocabulary.codes(frame)
     matchable = {
         field.name: factor(frame[f"value.{field.name}"])
@@ -109,9 +117,23 @@ def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) 
         time=time,
         labels=labels,
         tangle_of=tangle[sequences.first].astype(np.int32),
-        reason=_reasons(sequences, tangle, starts, time, is_end, schema.expiry),
+        given=given[starts[:-1]].astype(np.int32),
+        reason=_reasons(sequences, given, time, is_end, schema.expiry),
         frame=frame,
     )  # fmt: skip
+
+
+def embedded_sizes(vocabulary: Vocabulary, settings: Encoder, has_time: bool) -> Vocabularies:
+    """The codes of every part of an item's embedding that the settings switch on."""
+    mode = settings.time if settings.time != "auto" else ("both" if has_time else "order")
+    return Vocabularies(
+        fields=tuple(size for field in vocabulary.coded for size in field.sizes),
+        slots=settings.slots if settings.use_membership else 0,
+        positions=settings.positions if settings.use_position else 0,
+        arrivals=settings.time_modulus if settings.use_time and mode in ("order", "both") else 0,
+        gaps=GAP_STEPS + 1 if settings.use_time and has_time and mode in ("gaps", "both") else 0,
+        projected=2 * len(vocabulary.projected),
+    )
 
 
 def factor(column: pl.Series) -> npt.NDArray[np.int64]:
@@ -172,16 +194,26 @@ def log_gap(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
     >>> log_gap(np.array([0.0, 1e-6, 1.0, 3600.0])).tolist()
     [0, 0, 19, 31]
     """
-    return np.clip(np.log2(np.maximum(seconds, 1e-6) * 1e6), 0, GAP_STEPS - 1).astype(np.int8)
+    exponent = np.frexp(np.maximum(seconds, 1e-6) * 1e6)[1] - 1  # exactly the whole part of log2
+    steps: npt.NDArray[np.int8] = np.clip(exponent, 0, GAP_STEPS - 1).astype(np.int8)
+    return steps
+
+
+def gap_step(seconds: float | None) -> int:
+    """`log_gap` of one gap; None is no item before."""
+    if seconds is None:
+        return GAP_STEPS
+    return min(max(math.frexp(max(seconds, 1e-6) * 1e6)[1] - 1, 0), GAP_STEPS - 1)
 
 
 def _reasons(
-    sequences: Sequences, tangle: npt.NDArray[np.int64], starts: npt.NDArray[np.int64],
-    time: npt.NDArray[np.float64] | None, is_end: npt.NDArray[np.bool_] | None, expiry: float | None,
+    sequences: Sequences, tangle: npt.NDArray[np.int64], time: npt.NDArray[np.float64] | None,
+    is_end: npt.NDArray[np.bool_] | None, expiry: float | None,
 ) -> npt.NDArray[np.str_]:  # fmt: skip
     reason = np.full(len(sequences.last), Reason.CLOSED.value, dtype="<U8")
     if expiry is not None and time is not None:
-        final = time[starts[tangle[sequences.last] + 1] - 1]
+        newest = np.append(np.flatnonzero(np.diff(tangle)), len(tangle) - 1)  # the last item of each tangle
+        final = time[newest[tangle[sequences.last]]]
         reason[final - time[sequences.last] > expiry] = Reason.EXPIRED.value
     if is_end is not None:
         reason[is_end[sequences.last]] = Reason.ENDED.value

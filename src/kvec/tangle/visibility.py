@@ -19,6 +19,7 @@ from kvec.words.config import Visibility
 F = TypeVar("F", bound=Any)
 WINDOWS = {"paper": 1024, "window": 256}
 Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
 
 
 def _compiled(function: F) -> F:
@@ -49,9 +50,41 @@ class Rule(Protocol):
         """W: how far back anything is seen."""
         ...
 
+    @property
+    def most(self) -> int:
+        """So many items one item sees at the most, itself included."""
+        ...
+
     def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
         """The visible items of these arrivals."""
         ...
+
+    def see(self, links: Links, row: int, oldest: int, out: Rows, n: int) -> int:
+        """Write the rows that the item in `row` of a stream sees behind the first n of `out`; how many there are then.
+
+        Nothing that arrived before `oldest` is seen. Every rule's bias is 0 so far.
+        """
+        ...
+
+
+@dataclass
+class Links:
+    """The items that a stream remembers, as rows of arrays.
+
+    A link is a row and, beside it, when that row arrived: one before the oldest remembered item leads nowhere.
+    """
+
+    items: Ints  # (rows, columns below)
+    sessions: Ints  # (sessions, newest item, items remembered, the last item that has listed it)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of both."""
+        return self.items.nbytes + self.sessions.nbytes
+
+
+ARRIVAL, SERIAL, SEQUENCE, SESSION, OWN, OWN_ARRIVAL, MATCH, MATCH_ARRIVAL, BEFORE = range(9)
+NEWEST, REMEMBERED, LISTED = range(3)
 
 
 @dataclass(frozen=True)
@@ -62,6 +95,11 @@ class PaperRule:
     own: int
     others: int
 
+    @property
+    def most(self) -> int:
+        """So many items one item sees at the most, itself included."""
+        return 1 + self.own + self.others
+
     def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
         """The visible items of these arrivals."""
         origin = max(int(tangles.starts[tangle]), first - self.window + 1)
@@ -71,12 +109,21 @@ class PaperRule:
         )  # fmt: skip
         return Visible(starts, items, np.zeros(len(items), np.float32))
 
+    def see(self, links: Links, row: int, oldest: int, out: Rows, n: int) -> int:
+        """The rows that an arriving item sees."""
+        return _paper_rows(links.items, links.sessions, row, oldest, self.own, self.others, out, n)
+
 
 @dataclass(frozen=True)
 class WindowRule:
     """Every item of the recent past, whatever its key."""
 
     window: int
+
+    @property
+    def most(self) -> int:
+        """So many items one item sees at the most, itself included."""
+        return self.window
 
     def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
         """The visible items of these arrivals."""
@@ -86,6 +133,10 @@ class WindowRule:
         starts = np.concatenate([[0], np.cumsum(counts)])
         items = np.repeat(arrivals + starts[:-1], counts) - np.arange(starts[-1])
         return Visible(starts, items, np.zeros(len(items), np.float32))
+
+    def see(self, links: Links, row: int, oldest: int, out: Rows, n: int) -> int:
+        """The rows that an arriving item sees."""
+        return _window_rows(links.items, row, oldest, out, n)
 
 
 def make_rule(settings: Visibility) -> Rule:
@@ -143,3 +194,40 @@ def _paper_lists(
             m = previous_match[m]
         starts[i - first + 1] = n
     return starts, items[:n]
+
+
+@_compiled
+def _paper_rows(items: Ints, sessions: Ints, row: int, oldest: int, own: int, others: int, out: Rows, n: int) -> int:
+    serial, sequence = items[row, SERIAL], items[row, SEQUENCE]
+    out[n] = row
+    n += 1
+    j, arrival, left = items[row, OWN], items[row, OWN_ARRIVAL], own
+    while left > 0 and arrival >= oldest:
+        out[n] = j
+        n += 1
+        left -= 1
+        arrival, j = items[j, OWN_ARRIVAL], items[j, OWN]
+    m, arrival, left = items[row, MATCH], items[row, MATCH_ARRIVAL], others
+    while left > 0 and arrival >= oldest:
+        s = items[m, SESSION]
+        if items[m, SEQUENCE] != sequence and sessions[s, LISTED] != serial:
+            sessions[s, LISTED] = serial
+            j = sessions[s, NEWEST]
+            while left > 0 and items[j, SESSION] == s:
+                out[n] = j
+                n += 1
+                left -= 1
+                if items[j, OWN_ARRIVAL] < oldest:
+                    break
+                j = items[j, OWN]
+        arrival, m = items[m, MATCH_ARRIVAL], items[m, MATCH]
+    return n
+
+
+@_compiled
+def _window_rows(items: Ints, row: int, oldest: int, out: Rows, n: int) -> int:
+    for _ in range(items[row, ARRIVAL] - oldest + 1):
+        out[n] = row
+        n += 1
+        row = items[row, BEFORE]
+    return n

@@ -74,3 +74,16 @@ class Decision:
         if not self.length:
             raise ValueError(f"the length of sequence {self.id} is not known yet")
         return self.n_observed / self.length
+
+    def to_plain(self) -> list[Any]:
+        """Plain data, as `from_plain` reads it."""
+        return [
+            self.tangle, self.key, self.sequence, list(self.labels), list(self.probabilities), self.n_observed,
+            self.length, self.reason.value,
+        ]  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: list[Any]) -> Decision:
+        """Read what `to_plain` wrote."""
+        tangle, key, sequence, labels, probabilities, n_observed, length, reason = plain
+        return cls(tangle, key, sequence, tuple(labels), tuple(probabilities), n_observed, length, Reason(reason))

@@ -1,0 +1,78 @@
+"""A trained model as streams need it: plain arrays and words, without PyTorch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import load as load_arrays
+
+from kvec.decide.folder import Folder, as_damage, read_folder
+from kvec.tangle.vocabulary import Vocabulary
+from kvec.words.config import Config
+from kvec.words.schema import Schema
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A trained model as streams need it: plain arrays and words, no PyTorch."""
+
+    weights: Mapping[str, npt.NDArray[Any]]
+    vocabulary: Vocabulary
+    schema: Schema
+    config: Config
+    has_time: bool
+    threshold: float
+
+    @cached_property
+    def hash(self) -> str:
+        """Of everything that scores depend on."""
+        found = hashlib.blake2b(digest_size=16)
+        for name in sorted(self.weights):
+            found.update(name.encode() + np.ascontiguousarray(self.weights[name]).tobytes())
+        settings = {k: v for k, v in self.config.to_dict().items() if k in ("visibility", "encoder")}
+        plain = [self.vocabulary.to_dict(), self.schema.to_dict(), settings, self.has_time]
+        found.update(json.dumps(plain, sort_keys=True).encode())
+        return found.hexdigest()
+
+    def to_plain(self) -> dict[str, Any]:
+        """All but the weights as plain data."""
+        return {
+            "vocabulary": self.vocabulary.to_dict(), "schema": self.schema.to_dict(), "config": self.config.to_dict(),
+            "has_time": self.has_time, "threshold": self.threshold,
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], weights: Mapping[str, npt.NDArray[Any]]) -> Deployed:
+        """Read what `to_plain` wrote."""
+        return cls(
+            weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
+            Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
+        )  # fmt: skip
+
+
+def deploy(folder: Folder) -> Deployed:
+    """The model in a folder that was read."""
+    where = str(folder.path / "kvec.json")
+    return Deployed(
+        load_arrays(folder.files["weights.safetensors"]),
+        Vocabulary.from_dict(json.loads(folder.files["vocabulary.json"])),
+        Schema.from_dict(folder.card["schema"], where=where),
+        Config.from_dict(folder.card["settings"], where=where),
+        folder.card["has_time"],
+        float(folder.card["operating_point"]["threshold"]),
+    )
+
+
+def load_deployed(path: str | Path) -> Deployed:
+    """Read a model folder without PyTorch; a damaged, foreign or newer one is refused."""
+    folder = read_folder(path)
+    with as_damage(path):
+        return deploy(folder)

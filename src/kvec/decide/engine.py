@@ -1,0 +1,296 @@
+"""One model over one stream: books items, runs them as causal blocks, and sees which sequences are decided."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvec.decide.deployed import Deployed
+from kvec.decide.kernel import Arriving, Kernel, Memory
+from kvec.tangle.arrivals import Arrivals
+from kvec.tangle.coder import Coded, Coder
+from kvec.tangle.live import Booked, Closed, Live
+from kvec.tangle.tangles import embedded_sizes, gap_step
+from kvec.tangle.visibility import make_rule
+from kvec.words.errors import ModelError
+from kvec.words.items import Decision, Item, Reason, TangleId
+from kvec.words.limits import Limits
+from kvec.words.sizes import Vocabularies
+
+CHUNK = 1024  # items that run as one block at the most
+Given = tuple[Item, Coded]
+
+
+@dataclass
+class Counters:
+    """What has happened to the items of a stream."""
+
+    items: int = 0  # all that came, dropped ones included
+    late: int = 0  # older than the clock of their tangle
+    backwards: int = 0  # of these, older than the item before of their own sequence
+    duplicates: int = 0  # equal to an item of their sequence at the same time
+    dropped: int = 0  # late ones and duplicates, where the limits say so
+    after_halt: int = 0  # of decided sequences, dropped by after_halt = "drop"
+    unknown_values: int = 0
+    missing_values: int = 0
+    evicted_items: int = 0  # forgotten before their window had passed, by max_cached_items
+
+
+@dataclass
+class Held:
+    """The items of one tangle that wait for late ones."""
+
+    clock: float = -math.inf
+    n: int = 0
+    heap: list[tuple[float, int, Item, Coded]] = field(default_factory=list)
+
+
+class Engine:
+    """The memory of one model, and what moves it on."""
+
+    def __init__(self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike) -> None:
+        self.model, self.limits, self.threshold = model, limits, threshold
+        settings = model.config.encoder
+        self._drops = model.config.deciding.after_halt == "drop"
+        self.chunk = 1 if self._drops else CHUNK
+        self._rule = make_rule(model.config.visibility)
+        self.coder = Coder(model.vocabulary, model.schema)
+        self._kernel = Kernel(model.weights, settings, dtype)
+        self._parts = _Parts(embedded_sizes(model.vocabulary, settings, model.has_time))
+        self._arriving = Arriving(CHUNK, self._parts.n, 2 * len(model.vocabulary.projected), dtype)
+        self.memory = Memory(settings, self._kernel.n_outputs, dtype)
+        self.arrivals = Arrivals(self._rule, limits, settings.slots, model.schema.session_gap)
+        self.counters = Counters()
+        self.held: dict[TangleId, Held] = {}
+        self.n_waiting: int | None = None  # sequences left to decide, once a newer model decides those that open
+
+    def take(self, given: Sequence[Given], wall: float) -> list[Decision]:
+        """Take items; late ones first find their place where the limits give them time for it."""
+        if self.limits.reorder and self.model.has_time:
+            given = [ready for one in given for ready in self._hold(*one)]
+        return self._take(given, wall)
+
+    def flush(self, tangle: TangleId, wall: float) -> list[Decision]:
+        """Let the items of a tangle go on that were held back."""
+        held = self.held.pop(tangle, None)
+        return [] if held is None else self._take([ready[2:] for ready in sorted(held.heap)], wall)
+
+    def replay(self) -> None:
+        """Run the prepared items, and decide nothing."""
+        self.memory.make_room(len(self.arrivals.sightings.links.items), self.arrivals.n_places)
+        self._kernel.run(self.memory, self._arriving)
+        self._arriving.n = 0
+        self.arrivals.settle()
+
+    def settle(self, closed: list[Closed]) -> list[Decision]:
+        """Decide the sequences that closed without an item."""
+        decisions = [decision for one in closed for decision in self._decide_closed(one)]
+        self.arrivals.settle()
+        return decisions
+
+    def _take(self, given: Sequence[Given], wall: float) -> list[Decision]:
+        decisions: list[Decision] = []
+        for start in range(0, len(given), self.chunk):
+            events: list[Booked | Closed] = []
+            self._arriving.n = 0
+            for item, coded in given[start : start + self.chunk]:
+                self._book(item, coded, wall, events)
+            decisions += self._run(events)
+        return decisions
+
+    def _book(self, item: Item, coded: Coded, wall: float, events: list[Booked | Closed]) -> None:
+        counters, arrivals = self.counters, self.arrivals
+        counters.items += 1
+        time = item.time if self.model.has_time else None
+        if time is not None:
+            time = self._timely(item, time)
+            if time is None:
+                counters.dropped += 1
+                return
+        counters.unknown_values += coded.unknown
+        counters.missing_values += coded.missing
+        closed = arrivals.make_room(item, time, wall)
+        if closed:
+            events += closed
+        live = arrivals.find(item.tangle, item.key) if self._drops else None
+        if live is not None and live.decision is not None:
+            counters.after_halt += 1
+            arrivals.pass_by(live, time, wall)
+        else:
+            booked = arrivals.book(item, coded, time, wall)
+            live = booked.live
+            self.prepare(booked)
+            events.append(booked)
+        if item.is_end:
+            events.append(arrivals.close(live, Reason.ENDED))
+
+    def _timely(self, item: Item, time: float) -> float | None:
+        """The time at which an item counts; None where it is dropped."""
+        tangle = self.arrivals.tangles.get(item.tangle)
+        if tangle is None:
+            return time
+        live = tangle.live.get(item.key)
+        if time < tangle.clock:
+            self.counters.late += 1
+            self.counters.backwards += live is not None and time < live.time
+            if self.limits.late == "drop":
+                return None
+            time = tangle.clock
+        if self.limits.duplicates == "drop" and live is not None:
+            if time == live.time and item.value in live.at_this_time:
+                self.counters.duplicates += 1
+                return None
+        return time
+
+    def prepare(self, booked: Booked) -> None:
+        """Write down what the network needs of a booked item."""
+        arriving, i, live = self._arriving, self._arriving.n, booked.live
+        arriving.index[i] = self._parts.index(booked)
+        if booked.coded.numbers:
+            arriving.numbers[i] = booked.coded.numbers
+        arriving.rows[i] = booked.row
+        arriving.places[i] = live.place
+        if booked.position == 0:
+            self.begin(live)
+            live.is_foreign = self.n_waiting is not None
+        n = int(arriving.starts[i])
+        if n + self._rule.most > len(arriving.seen):
+            arriving.make_room(2 * len(arriving.seen) + self._rule.most)
+        arriving.starts[i + 1] = self.arrivals.sightings.see(booked, arriving.seen, n)
+        arriving.n = i + 1
+
+    def begin(self, live: Live) -> None:
+        """Let a sequence begin with an empty state."""
+        self.memory.make_room(0, self.arrivals.n_places)
+        self.memory.clear(live.place)
+
+    def _run(self, events: list[Booked | Closed]) -> list[Decision]:
+        """Run the prepared items as one block, and decide in the order of what happened."""
+        if not self._arriving.n:
+            return self.settle([event for event in events if isinstance(event, Closed)])
+        self.memory.make_room(len(self.arrivals.sightings.links.items), self.arrivals.n_places)
+        said = self._kernel.run(self.memory, self._arriving)
+        halt = (1 / (1 + np.exp(-said[:, 0]))).astype(np.float64)  # as batch evaluation compares it
+        reached = (halt >= self.threshold).tolist()
+        decisions = []
+        i = 0
+        for event in events:
+            if isinstance(event, Closed):
+                decisions += self._decide_closed(event)
+                continue
+            if reached[i] and event.live.decision is None and not event.live.is_foreign:
+                decisions.append(self._decide(event.live, said[i], event.position + 1, None, Reason.HALTED))
+            i += 1
+        self.arrivals.settle()
+        self.counters.evicted_items = self.arrivals.evicted_items
+        return decisions
+
+    def _decide_closed(self, closed: Closed) -> list[Decision]:
+        live = closed.live
+        if live.decision is not None or live.is_foreign:
+            return []
+        return [self._decide(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)]
+
+    def _decide(
+        self, live: Live, said: npt.NDArray[Any], n_observed: int, length: int | None, reason: Reason
+    ) -> Decision:
+        labels, probabilities = self.best(said)
+        live.decision = Decision(
+            live.tangle.id, live.key, live.number, labels, probabilities, n_observed, length, reason
+        )
+        if self.n_waiting is not None:
+            self.n_waiting -= 1
+        return live.decision
+
+    def best(self, said: npt.NDArray[Any]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """The best label of each label column, and its probability."""
+        labels, probabilities, start = [], [], 1
+        for classes in self.model.vocabulary.labels:
+            logits = said[start : start + len(classes)].tolist()
+            start += len(classes)
+            best = max(logits)
+            labels.append(classes[logits.index(best)])
+            probabilities.append(1 / sum(math.exp(logit - best) for logit in logits))
+        if not math.isfinite(sum(probabilities)):
+            raise ModelError("the network said something that is no number; its weights are not usable")
+        return tuple(labels), tuple(probabilities)
+
+    def _hold(self, item: Item, coded: Coded) -> list[Given]:
+        """Hold an item back until no earlier one can come; those that may go on now."""
+        if item.time is None:
+            return [(item, coded)]
+        held = self.held.setdefault(item.tangle, Held())
+        held.clock = max(held.clock, item.time)
+        held.n += 1
+        heapq.heappush(held.heap, (item.time, held.n, item, coded))
+        ready: list[Given] = []
+        while held.heap and held.heap[0][0] <= held.clock - self.limits.reorder:
+            ready.append(heapq.heappop(held.heap)[2:])
+        return ready
+
+    # -- plain data ---------------------------------------------------------------------------------------------
+
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All that the engine remembers."""
+        facts, arrays = self.arrivals.to_plain()
+        rows, places = arrays.pop("rows"), arrays.pop("places")
+        arrays |= {
+            "cache": self.memory.cache[rows], "hidden": self.memory.hidden[places],
+            "cell": self.memory.cell[places], "outputs": self.memory.outputs[places],
+        }  # fmt: skip
+        held = [
+            [
+                tangle,
+                one.clock,
+                one.n,
+                [[t, n, item.key, item.value, item.is_end] for t, n, item, _ in sorted(one.heap)],
+            ]
+            for tangle, one in self.held.items()
+        ]
+        return facts | {"held": held, "counters": vars(self.counters), "n_waiting": self.n_waiting}, arrays
+
+    def restore(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Remember what `to_plain` told, and nothing else."""
+        self.arrivals.restore(facts, arrays, self.coder)
+        self.memory.restore(arrays, len(self.arrivals.sightings.links.items))
+        self.counters, self.n_waiting = Counters(**facts["counters"]), facts["n_waiting"]
+        self.held = {}
+        for tangle, clock, n, waiting in facts["held"]:
+            heap = []
+            for time, number, key, value, is_end in waiting:
+                heap.append((time, number, Item(tangle, key, value, time, is_end), self.coder.code(value)))
+            self.held[tangle] = Held(clock, n, heap)
+
+    def shrink(self) -> None:
+        """Give back memory that a busier time needed."""
+        rows, places = len(self.arrivals.sightings.links.items), len(self.memory.hidden)
+        if 8 * len(self.arrivals.sightings.raw) < rows or 8 * len(self.arrivals.live) < places - 64:
+            self.restore(*self.to_plain())
+
+
+class _Parts:
+    """The rows of an item's parts in the embedding table."""
+
+    def __init__(self, sizes: Vocabularies) -> None:
+        self.starts, self.sizes = sizes.starts(), sizes
+        self.n = len(self.starts)
+
+    def index(self, booked: Booked) -> list[int]:
+        """One row per part, in the order of `Vocabularies`."""
+        sizes = self.sizes
+        parts = list(booked.coded.codes)
+        if sizes.slots:
+            parts.append(booked.live.slot)
+        if sizes.positions:
+            parts.append(min(booked.position, sizes.positions - 1))
+        if sizes.arrivals:
+            parts.append(booked.arrival % sizes.arrivals)
+        if sizes.gaps:
+            parts += (gap_step(booked.gap), gap_step(booked.tangle_gap))
+        return [start + code for start, code in zip(self.starts, parts, strict=True)]

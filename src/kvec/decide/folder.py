@@ -1,0 +1,79 @@
+"""The files of a model folder, read and checked; nothing in them is executed, and PyTorch is not needed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+from kvec import __version__
+from kvec.words.errors import KvecError, ModelError
+
+FORMAT = 1
+POLICY_INPUTS = ["representation"]  # what the halting policy looks at; a later format may add the delay cost
+FILES = ("vocabulary.json", "weights.safetensors", "history.csv", "validation.safetensors")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What lies in a model folder."""
+
+    path: Path
+    card: dict[str, Any]  # kvec.json
+    files: dict[str, bytes]
+
+
+def read_folder(path: str | Path) -> Folder:
+    """Read a model folder; a damaged, foreign or newer one is refused."""
+    path = Path(path)
+    if not path.is_dir():
+        raise ModelError(f"{path}: no such model folder")
+    if not (path / "kvec.json").is_file():
+        raise ModelError(f"{path} is not a kvec model: it holds no kvec.json")
+    card = _read_json(path / "kvec.json")
+    if not isinstance(card, dict) or not isinstance(card.get("format"), int):
+        raise ModelError(f"{path / 'kvec.json'} is not the card of a kvec model")
+    if card["format"] > FORMAT or card.get("policy_inputs") != POLICY_INPUTS:
+        raise ModelError(
+            f"{path} was written by kvec {card.get('kvec')} in format {card['format']}; this is kvec {__version__}, "
+            f"which reads up to format {FORMAT}: upgrade kvec to use it"
+        )
+    files: dict[str, bytes] = {}
+    for name in FILES:
+        if not (path / name).is_file():
+            raise ModelError(f"{path} is damaged: {name} is missing")
+        files[name] = (path / name).read_bytes()
+    with as_damage(path):
+        for name, content in files.items():
+            if digest(content) != card["blake2b"][name]:
+                raise ModelError(f"{path / name} is damaged: its hash is not the one in kvec.json")
+    return Folder(path, card, files)
+
+
+@contextmanager
+def as_damage(path: str | Path) -> Iterator[None]:
+    """Whatever cannot be understood inside is damage to the folder."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except (KvecError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ModelError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
+
+
+def digest(content: bytes) -> str:
+    """The hash that kvec.json keeps of each file."""
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ModelError(f"{path} is damaged: it is not JSON text") from None

@@ -1,0 +1,302 @@
+"""The network's arithmetic for arriving items, without PyTorch: single items through C, blocks through NumPy.
+
+Weights stay here, memory with the caller. Where the C extension could not be built, `is_built` is False and NumPy
+serves single items too. Letters: N items, D width, F feed-forward, R size of the representation, P visible pairs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvec.words.config import Encoder
+
+LANES = 64  # as in _kernel.c
+MOST_SIZE = 128  # numbers of a head that the C loops hold
+FEW = 4  # so many items are faster one by one
+EPSILON = 1e-5
+
+Floats = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
+LAYER = (
+    "norm1.weight", "norm1.bias", "attention.project.weight", "attention.project.bias", "attention.out.weight",
+    "attention.out.bias", "norm2.weight", "norm2.bias", "widen.weight", "widen.bias", "narrow.weight", "narrow.bias",
+)  # fmt: skip
+
+
+def _library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(str(import_module("kvec.decide._kernel").__file__))
+    except ImportError:
+        return None
+
+
+_LIBRARY = _library()
+is_built = _LIBRARY is not None
+
+
+class Arriving:
+    """Room for N booked items in order of arrival, ready for the network."""
+
+    def __init__(self, capacity: int, parts: int, numbers: int, dtype: npt.DTypeLike) -> None:
+        self.n = 0
+        self.index = np.zeros((capacity, parts), np.int64)  # rows of the embedding table
+        self.numbers = np.zeros((capacity, numbers), dtype)  # of the projected fields
+        self.rows = np.zeros(capacity, np.int64)  # where their keys and values are cached
+        self.places = np.zeros(capacity, np.int64)  # where their sequences' states lie
+        self.starts = np.zeros(capacity + 1, np.int64)  # item i sees seen[starts[i]:starts[i + 1]]
+        self.seen = np.zeros(0, np.int32)
+        self.make_room(1024)
+
+    def make_room(self, n_pairs: int) -> None:
+        """Room for so many visible pairs; those that were there stay."""
+        seen = np.zeros(n_pairs, np.int32)  # rows
+        seen[: len(self.seen)] = self.seen
+        self.seen = seen
+        self.bias = np.zeros(n_pairs, np.float32)  # added to the scores
+        self.pointers = [
+            _at(x) for x in (self.index, self.numbers, self.rows, self.starts, self.seen, self.bias, self.places)
+        ]
+
+
+class Memory:
+    """What the network remembers of a stream: plain arrays, one row per remembered item, one place per sequence."""
+
+    def __init__(self, settings: Encoder, n_outputs: int, dtype: npt.DTypeLike = np.float32) -> None:
+        self.cache = np.zeros((0, settings.blocks, 2, settings.width), dtype)  # attention's keys and values
+        self.hidden = np.zeros((0, settings.fusion), dtype)  # representations
+        self.cell = np.zeros((0, settings.fusion), dtype)
+        self.outputs = np.zeros((0, n_outputs), dtype)  # what the heads said last: halting logit, class logits
+
+    def make_room(self, rows: int, places: int) -> None:
+        """Grow to so many rows, and to at least so many places."""
+        if rows > len(self.cache) or places > len(self.hidden):
+            n = max(places, 2 * len(self.hidden), 64) if places > len(self.hidden) else len(self.hidden)
+            self.cache = _grown(self.cache, max(rows, len(self.cache)))
+            self.hidden, self.cell, self.outputs = (_grown(x, n) for x in (self.hidden, self.cell, self.outputs))
+            self.pointers = [_at(self.cache), _at(self.hidden), _at(self.cell)]
+
+    pointers: list[ctypes.c_void_p]
+
+    def clear(self, place: int) -> None:
+        """Let a new sequence begin here."""
+        self.hidden[place] = self.cell[place] = self.outputs[place] = 0
+
+    def restore(self, arrays: Mapping[str, Floats], rows: int) -> None:
+        """Hold these arrays, the cache with room for so many rows."""
+        self.hidden, self.cell, self.outputs = (arrays[name].copy() for name in ("hidden", "cell", "outputs"))
+        self.cache = arrays["cache"]
+        self.make_room(rows, max(64, len(self.hidden) + 1))
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all arrays."""
+        return self.cache.nbytes + self.hidden.nbytes + self.cell.nbytes + self.outputs.nbytes
+
+
+class Kernel:
+    """Runs the network over arriving items."""
+
+    def __init__(self, weights: Mapping[str, Floats], settings: Encoder, dtype: npt.DTypeLike = np.float32,
+                 use_c: bool = is_built) -> None:  # fmt: skip
+        self.settings, self.dtype = settings, np.dtype(dtype)
+        given = {name: np.ascontiguousarray(array, dtype) for name, array in weights.items()}
+        self.table = given["embedding.table"]
+        project = given.get("embedding.project.weight")
+        self.project = np.zeros((0, settings.width), dtype) if project is None else np.ascontiguousarray(project.T)
+        self.layers = [{name: _forward(given[f"blocks.{i}.{name}"]) for name in LAYER} for i in range(settings.blocks)]
+        self.norm, self.norm_bias = given["norm.weight"], given["norm.bias"]
+        self.input = _forward(given["fusion.cell.weight_ih_l0"])
+        self.recurrent = _forward(given["fusion.cell.weight_hh_l0"])
+        self.input_bias = given["fusion.cell.bias_ih_l0"] + given["fusion.cell.bias_hh_l0"]
+        n = sum(name.startswith("classifiers.") and name.endswith("weight") for name in given)
+        heads = ["policy", *(f"classifiers.{i}" for i in range(n))]
+        self.head = np.concatenate([_forward(given[f"{name}.weight"]) for name in heads], axis=1)
+        self.head_bias = np.concatenate([given[f"{name}.bias"] for name in heads])
+        self._c = _Compiled(self) if use_c and settings.width // settings.heads <= MOST_SIZE else None
+
+    @property
+    def n_outputs(self) -> int:
+        """The halting logit and all class logits."""
+        return len(self.head_bias)
+
+    def run(self, memory: Memory, arriving: Arriving) -> Floats:
+        """Run items on top of `memory`, which moves on; what the heads say after each, (N, outputs)."""
+        if self._c is not None and arriving.n <= FEW:
+            said = self._c.step(memory, arriving)
+        else:
+            said = self._block(memory, arriving)
+        memory.outputs[arriving.places[: arriving.n]] = said  # of a sequence's items the last one stays
+        return said
+
+    def _block(self, memory: Memory, a: Arriving) -> Floats:
+        rows, places = a.rows[: a.n], a.places[: a.n]
+        x = self.table[a.index[: a.n]].sum(axis=1)  # (N, D)
+        if len(self.project):
+            x += a.numbers[: a.n] @ self.project
+        for i, layer in enumerate(self.layers):
+            h = _normalise(x, layer["norm1.weight"], layer["norm1.bias"])
+            qkv = h @ layer["attention.project.weight"] + layer["attention.project.bias"]  # (N, 3 D)
+            memory.cache[rows, i] = qkv[:, self.settings.width :].reshape(len(x), 2, -1)
+            mixed = self._attend(qkv, memory.cache, i, a)
+            x += mixed @ layer["attention.out.weight"] + layer["attention.out.bias"]
+            h = _normalise(x, layer["norm2.weight"], layer["norm2.bias"])
+            wide = np.maximum(h @ layer["widen.weight"] + layer["widen.bias"], 0)
+            x += wide @ layer["narrow.weight"] + layer["narrow.bias"]
+        x = _normalise(x, self.norm, self.norm_bias)
+        sums = x @ self.input + self.input_bias  # (N, 4 R)
+        if self._c is not None:
+            representation = self._c.fuse(memory, sums, places)
+        else:
+            representation = self._fuse(memory, sums, places)
+        said: Floats = representation @ self.head + self.head_bias
+        return said
+
+    def _attend(self, qkv: Floats, cache: Floats, layer: int, a: Arriving) -> Floats:
+        if self._c is not None:
+            return self._c.attend(qkv, cache, layer, a)
+        n, heads = len(qkv), self.settings.heads
+        starts, seen = a.starts[:n], a.seen[: a.starts[n]]
+        of = np.repeat(np.arange(n), np.diff(a.starts[: n + 1]))
+        kv = cache[seen, layer].reshape(len(seen), 2, heads, -1)  # (P, 2, H, D / H)
+        q = (qkv[:, : self.settings.width] * (self.settings.width // heads) ** -0.5).reshape(n, heads, -1)
+        scores = np.einsum("phd,phd->ph", q[of], kv[:, 0]) + a.bias[: len(seen), None].astype(self.dtype)
+        weights = np.exp(scores - np.maximum.reduceat(scores, starts)[of])
+        total = np.add.reduceat(weights, starts)
+        mixed = np.add.reduceat(weights[..., None] * kv[:, 1], starts) / total[..., None]
+        return mixed.reshape(n, -1)
+
+    def _fuse(self, memory: Memory, sums: Floats, places: Ints) -> Floats:
+        """The gated cell over each sequence's items; the first items of all sequences at once, then the second ones."""
+        representation = np.empty((len(sums), self.settings.fusion), self.dtype)
+        order = np.argsort(places, kind="stable")
+        first = np.flatnonzero(np.diff(places[order], prepend=-1))
+        rank = np.empty(len(places), np.int64)
+        rank[order] = np.arange(len(places)) - np.repeat(first, np.diff(first, append=len(places)))
+        for wave in range(int(rank.max()) + 1):
+            who = np.flatnonzero(rank == wave)
+            at = places[who]
+            i, f, g, o = np.split(sums[who] + memory.hidden[at] @ self.recurrent, 4, axis=1)
+            cell = _sigmoid(f) * memory.cell[at] + _sigmoid(i) * np.tanh(g)
+            memory.cell[at] = cell
+            memory.hidden[at] = representation[who] = _sigmoid(o) * np.tanh(cell)
+        return representation
+
+
+class _Compiled:
+    """The C loops, and the weights as they like them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        assert _LIBRARY is not None
+        suffix = "f32" if kernel.dtype == np.float32 else "f64"
+        self._step, self._attend, self._fuse = (
+            getattr(_LIBRARY, f"kvec_{name}_{suffix}") for name in ("step", "attend", "fuse")
+        )
+        self.dtype, self.settings, self.n_outputs = kernel.dtype, kernel.settings, kernel.n_outputs
+        self._kept: list[Any] = []  # what the pointers point at
+        s = kernel.settings
+        self.recurrent = self._keep(pack_columns(kernel.recurrent))
+        layers = np.array([self._keep(pack_columns(layer[name])) for layer in kernel.layers for name in LAYER])
+        sizes = [s.width, s.heads, s.feed_forward, s.fusion, s.blocks]
+        pointers = [
+            self._keep(kernel.table), self._keep(kernel.project),
+            *(self._keep(pack_columns(x)) for x in (kernel.norm, kernel.norm_bias, kernel.input, kernel.input_bias)),
+            self.recurrent, self._keep(pack_columns(kernel.head)), self._keep(pack_columns(kernel.head_bias)),
+            self._keep(layers),
+        ]  # fmt: skip
+        self._sizes, self._pointers = sizes, pointers
+        wide = sum(_padded(n) for n in (s.width, s.width, 3 * s.width, s.feed_forward, 4 * s.fusion))
+        self._wide, self._room = wide, np.empty(wide, kernel.dtype)
+        self._out = np.empty((FEW, _padded(self.n_outputs)), kernel.dtype)
+        self._of: Arriving | None = None  # what the buffers fit
+
+    def _keep(self, array: npt.NDArray[Any]) -> int:
+        self._kept.append(array)
+        return int(array.ctypes.data)
+
+    def _fit(self, a: Arriving) -> None:
+        """Fit the buffers to these arrivals, once."""
+        if self._of is not a or len(self._room) < self._wide + len(a.seen):
+            sizes = [*self._sizes, a.index.shape[1], a.numbers.shape[1], self.n_outputs]
+            self._of, self._net = a, np.array([*sizes, *self._pointers], np.int64)  # the struct Net of _kernel.h
+            self._room = np.empty(self._wide + len(a.seen), self.dtype)  # no item sees more
+            self._at_net, self._at_room, self._at_out = _at(self._net), _at(self._room), _at(self._out)
+
+    def step(self, memory: Memory, a: Arriving) -> Floats:
+        """A few items, one after the other."""
+        self._fit(a)
+        self._step(self._at_net, _long(a.n), *a.pointers, *memory.pointers, self._at_out, self._at_room)
+        return self._out[: a.n, : self.n_outputs]
+
+    def attend(self, qkv: Floats, cache: Floats, layer: int, a: Arriving) -> Floats:
+        """A block's attention."""
+        self._fit(a)
+        width = self.settings.width
+        out = np.empty((len(qkv), width), self.dtype)
+        at = ctypes.c_void_p(cache.ctypes.data + layer * 2 * width * self.dtype.itemsize)
+        self._attend(
+            _at(qkv), _long(3 * width), _long(len(qkv)), _at(a.starts), _at(a.seen), _at(a.bias), at,
+            _long(self.settings.blocks * 2 * width), _long(width), _long(self.settings.heads), self._at_room, _at(out),
+        )  # fmt: skip
+        return out
+
+    def fuse(self, memory: Memory, sums: Floats, places: Ints) -> Floats:
+        """A block's fusion."""
+        sums = np.pad(sums, ((0, 0), (0, -sums.shape[1] % LANES)))
+        out = np.empty((len(sums), self.settings.fusion), self.dtype)
+        self._fuse(
+            _at(sums), _long(len(sums)), _at(places), _long(self.settings.fusion), ctypes.c_void_p(self.recurrent),
+            _at(memory.hidden), _at(memory.cell), _at(out),
+        )  # fmt: skip
+        return out
+
+
+def pack_columns(matrix: Floats) -> Floats:
+    """A matrix in groups of LANES columns, padded with zeros; a vector is only padded.
+
+    >>> pack_columns(np.ones((3, 5))).shape, pack_columns(np.ones(70)).shape
+    ((1, 3, 64), (128,))
+    """
+    n = matrix.shape[-1]
+    padded = np.pad(matrix, [(0, 0)] * (matrix.ndim - 1) + [(0, -n % LANES)])
+    if matrix.ndim == 1:
+        return padded
+    return np.ascontiguousarray(padded.reshape(len(matrix), -1, LANES).transpose(1, 0, 2))
+
+
+def _padded(n: int) -> int:
+    return -(-n // LANES) * LANES
+
+
+def _forward(weight: Floats) -> Floats:
+    """A PyTorch weight as x @ W takes it; biases stay as they are."""
+    return np.ascontiguousarray(weight.T)
+
+
+def _normalise(x: Floats, weight: Floats, bias: Floats) -> Floats:
+    apart = x - x.mean(axis=1, keepdims=True)
+    scaled: Floats = apart / np.sqrt((apart * apart).mean(axis=1, keepdims=True) + x.dtype.type(EPSILON))
+    return scaled * weight + bias
+
+
+def _sigmoid(x: Floats) -> Floats:
+    half: Floats = np.tanh(x / 2)
+    return (half + 1) / 2
+
+
+def _grown(array: Floats, n: int) -> Floats:
+    grown = np.zeros((n, *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+def _at(array: npt.NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+_long = ctypes.c_int64

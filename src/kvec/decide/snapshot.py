@@ -1,0 +1,83 @@
+"""The state of a stream as one file: arrays and plain data behind a hash. Loading executes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from kvec import __version__
+from kvec.words.errors import ModelError
+
+FORMAT = 1
+HASH = 32  # bytes in front of the arrays
+
+
+def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write a state whole or not at all; it is on the disk before this returns."""
+    path = Path(path)
+    card = json.dumps({"format": FORMAT, "kvec": __version__, **facts}, default=_plain)
+    content = save_arrays(dict(arrays), metadata={"kvec": card})
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with fresh.open("wb") as out:
+            out.write(hashlib.blake2b(content, digest_size=HASH).digest())
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot write the state: {error.strerror or error}") from None
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def read_state(path: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Read what `write_state` wrote; a damaged, foreign or newer file is refused."""
+    try:
+        whole = Path(path).read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot read the state: {error.strerror or error}") from None
+    content = whole[HASH:]
+    if hashlib.blake2b(content, digest_size=HASH).digest() != whole[:HASH]:
+        raise ModelError(f"{path} is damaged, or not the state of a stream: its hash does not fit")
+    try:
+        length = int.from_bytes(content[:8], "little")
+        card = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["kvec"])
+        arrays = load_arrays(content)
+    except (KeyError, TypeError, ValueError, SafetensorError):
+        raise ModelError(f"{path} is not the state of a stream") from None
+    if card["format"] > FORMAT:
+        raise ModelError(
+            f"{path} was written by kvec {card['kvec']} in format {card['format']}; this is kvec {__version__}, "
+            f"which reads up to format {FORMAT}: upgrade kvec to use it"
+        )
+    return card, arrays
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise ModelError(f"a value of type {type(value).__name__} cannot be kept in a state; feed numbers and text")
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the new name survives a power cut too."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,249 @@
+"""Decisions while items arrive: those of one pass over the whole table, with bounded memory (§IV).
+
+A stream usually holds one engine. While a newer model takes over there are two: the old one decides the sequences that
+were open when it came, the new one all later ones, and both see every item.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvec.decide.deployed import Deployed
+from kvec.decide.engine import Counters, Engine
+from kvec.decide.folder import as_damage
+from kvec.decide.snapshot import read_state, write_state
+from kvec.decide.succession import succeed
+from kvec.tangle.live import Closed
+from kvec.words.errors import SettingError
+from kvec.words.items import Decision, Item, Key, Reason, TangleId
+from kvec.words.limits import Limits
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a stream knows of a key."""
+
+    tangle: TangleId
+    key: Key
+    sequence: int
+    is_final: bool
+    labels: tuple[str, ...]  # decided, or best so far
+    probabilities: tuple[float, ...]
+    halt_probability: float  # after its newest item
+    n_observed: int
+    reason: Reason | None  # None while waiting
+
+    @property
+    def label(self) -> str:
+        """The label of the first label column."""
+        return self.labels[0]
+
+    @property
+    def probability(self) -> float:
+        """The probability of `label`."""
+        return self.probabilities[0]
+
+
+class Stream:
+    """Watches the items of any number of tangles, and decides each sequence once.
+
+    Every verb returns the decisions that fell: one item can settle its own sequence, and expire or evict others.
+    """
+
+    def __init__(
+        self, model: Deployed, limits: Limits | None = None, threshold: float | None = None,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> None:  # fmt: skip
+        self.limits = _with_expiry(limits or Limits(), model)
+        self.reasons = {reason.value: 0 for reason in Reason}  # decisions so far
+        self.note: dict[str, Any] = {}  # what was kept beside the state that this stream was resumed from
+        self._dtype = dtype
+        self._engines = [Engine(model, self.limits, _threshold(model, threshold), dtype)]
+
+    # -- verbs --------------------------------------------------------------------------------------------------
+
+    def feed(self, item: Item, wall: float | None = None) -> list[Decision]:
+        """Take one item; `wall` is when it came, where `limits.idle` asks for it (else: now)."""
+        return self.feed_many((item,), wall)
+
+    def feed_many(self, items: Iterable[Item], wall: float | None = None) -> list[Decision]:
+        """Take many items, in blocks; the same decisions as one by one. Of refused items none is taken."""
+        items = tuple(items)
+        given = [[(item, engine.coder.code(item.value)) for item in items] for engine in self._engines]
+        wall = self._wall(wall)
+        return self._tell([engine.take(some, wall) for engine, some in zip(self._engines, given, strict=True)])
+
+    def tick(self, now: float | None = None, wall: float | None = None) -> list[Decision]:
+        """Let time move on without an item: `now` by the items' own clock, `wall` by the wall clock."""
+        told = []
+        for engine in self._engines:
+            closed: list[Closed] = [] if now is None else engine.arrivals.expire(now)
+            if self.limits.idle is not None:
+                closed += engine.arrivals.expire_idle(self._wall(wall))
+            told.append(engine.settle(closed))
+            engine.shrink()
+        return self._tell(told)
+
+    def end(self, tangle: TangleId, key: Key) -> list[Decision]:
+        """Mark the end of a key's sequence; where it is not live, nothing happens."""
+        told = []
+        for engine in self._engines:
+            decisions = engine.flush(tangle, self._wall(None))
+            live = engine.arrivals.find(tangle, key)
+            if live is not None:
+                decisions += engine.settle([engine.arrivals.close(live, Reason.ENDED)])
+            told.append(decisions)
+        return self._tell(told)
+
+    def close(self) -> list[Decision]:
+        """Decide every sequence that is still waiting."""
+        told = []
+        for engine in self._engines:
+            decisions = [one for tangle in list(engine.held) for one in engine.flush(tangle, self._wall(None))]
+            live = list(engine.arrivals.live.values())
+            told.append(decisions + engine.settle([engine.arrivals.close(one, Reason.CLOSED) for one in live]))
+        return self._tell(told)
+
+    def status(self, tangle: TangleId, key: Key) -> Status | None:
+        """What is known of a key; None where none of its sequences is live."""
+        for engine in self._engines:
+            live = engine.arrivals.find(tangle, key)
+            if live is not None and (live.decision is not None or not live.is_foreign):
+                said, decision = engine.memory.outputs[live.place], live.decision
+                labels, probabilities = engine.best(said)
+                if decision is not None:
+                    labels, probabilities = decision.labels, decision.probabilities
+                return Status(
+                    tangle, key, live.number, decision is not None, labels, probabilities,
+                    float(1 / (1 + np.exp(-said[0]))), live.n_items if decision is None else decision.n_observed,
+                    None if decision is None else decision.reason,
+                )  # fmt: skip
+        return None
+
+    # -- what it holds ------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Deployed:
+        """The model that decides new sequences."""
+        return self._engines[-1].model
+
+    @property
+    def counters(self) -> Counters:
+        """What has happened to the items so far."""
+        return self._engines[-1].counters
+
+    @property
+    def n_live(self) -> int:
+        """Sequences that are being watched, decided ones included."""
+        return len(self._engines[-1].arrivals.live)
+
+    @property
+    def n_tangles(self) -> int:
+        """Tangles that are being watched."""
+        return len(self._engines[-1].arrivals.tangles)
+
+    @property
+    def n_cached(self) -> int:
+        """Items that others may still see."""
+        return len(self._engines[-1].arrivals.sightings.raw)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all arrays; names, values and keys come on top."""
+        return sum(engine.memory.bytes + engine.arrivals.sightings.links.bytes for engine in self._engines)
+
+    # -- a newer model ------------------------------------------------------------------------------------------
+
+    def take_over(self, model: Deployed, threshold: float | None = None) -> None:
+        """Let a newer model decide the sequences that open from now on; the remembered items are replayed to it."""
+        old = self._engines[-1]
+        if model.has_time and not old.model.has_time:
+            raise SettingError(
+                "the newer model needs times, which this stream's items do not carry; start a new stream"
+            )
+        new = Engine(model, self.limits, _threshold(model, threshold), self._dtype)
+        succeed(new, old)
+        self._engines = [engine for engine in self._engines if engine.n_waiting] + [new]
+
+    # -- saving -------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, note: Mapping[str, Any] | None = None) -> None:
+        """Write the whole stream into one file, its model included; `note` is kept beside it."""
+        facts, arrays = self.to_plain()
+        write_state(path, {**facts, "note": dict(note or {})}, arrays)
+
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """The stream as plain data and arrays, its models included."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        engines = []
+        for i, engine in enumerate(self._engines):
+            facts, held = engine.to_plain()
+            arrays |= {f"{i}.{name}": np.ascontiguousarray(array) for name, array in held.items()}
+            arrays |= {f"{i}.weights.{name}": np.ascontiguousarray(w) for name, w in engine.model.weights.items()}
+            engines.append({"model": engine.model.to_plain(), "threshold": engine.threshold, **facts})
+        return {
+            "limits": asdict(self.limits), "reasons": self.reasons, "dtype": np.dtype(self._dtype).name,
+            "engines": engines,
+        }, arrays  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Stream:
+        """Go on where the stream was that `to_plain` told of."""
+        stream = cls.__new__(cls)
+        stream.limits, stream.reasons = Limits(**facts["limits"]), dict(facts["reasons"])
+        stream._dtype = np.dtype(facts["dtype"])
+        stream.note = facts.get("note", {})
+        stream._engines = []
+        for i, told in enumerate(facts["engines"]):
+            model = Deployed.from_plain(told["model"], _under(f"{i}.weights.", arrays))
+            engine = Engine(model, stream.limits, told["threshold"], stream._dtype)
+            engine.restore(told, _under(f"{i}.", arrays))
+            stream._engines.append(engine)
+        return stream
+
+    def _wall(self, given: float | None) -> float:
+        if given is None:
+            return clock.time() if self.limits.idle is not None else 0.0
+        return given
+
+    def _tell(self, told: list[list[Decision]]) -> list[Decision]:
+        """All engines' decisions; an old engine goes when it has none left to make."""
+        newest = self._engines[-1]
+        for decision in (one for some in told[:-1] for one in some):
+            live = newest.arrivals.find(decision.tangle, decision.key)
+            if live is not None and live.number == decision.sequence:
+                live.decision = decision
+        decisions = [decision for some in told for decision in some]
+        for decision in decisions:
+            self.reasons[decision.reason.value] += 1
+        if len(told) > 1:
+            self._engines = [engine for engine in self._engines[:-1] if engine.n_waiting] + [newest]
+        return decisions
+
+
+def resume(path: str | Path) -> Stream:
+    """Go on with a saved stream as if it had never stopped."""
+    facts, arrays = read_state(path)
+    with as_damage(path):
+        return Stream.from_plain(facts, arrays)
+
+
+def _with_expiry(limits: Limits, model: Deployed) -> Limits:
+    return replace(limits, expiry=model.schema.expiry) if limits.expiry is None else limits
+
+
+def _threshold(model: Deployed, given: float | None) -> float:
+    if given is not None and not 0 <= given <= 1:
+        raise SettingError(f"the threshold is {given}; it must lie between 0 and 1")
+    return model.threshold if given is None else given
+
+
+def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,74 @@
+"""How a newer model takes over a stream: it replays the remembered items, and leaves open sequences to the old one."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from kvec.decide.engine import Counters, Engine, Held
+from kvec.tangle.live import TangleState
+from kvec.words.items import Reason
+
+
+def succeed(new: Engine, old: Engine) -> None:
+    """Let a fresh engine start from what another remembers; from now on the old one only decides what is open."""
+    _replay(new, old)
+    _align(new, old)
+    new.counters, old.counters = old.counters, Counters()
+    new.held = {
+        tangle: Held(held.clock, held.n, [(t, n, item, new.coder.code(item.value)) for t, n, item, _ in held.heap])
+        for tangle, held in old.held.items()
+    }
+    undecided = [live for live in old.arrivals.live.values() if live.decision is None and not live.is_foreign]
+    old.n_waiting = len(undecided)
+
+
+def _replay(new: Engine, old: Engine) -> None:
+    """Book the remembered items again, in their order, under their sequences' own numbers."""
+    opened: dict[object, set[object]] = {}
+    for item, number in old.arrivals.sightings.raw.values():
+        opened.setdefault(item.tangle, set()).add((item.key, number))
+    for tangle in old.arrivals.tangles.values():
+        first = tangle.n_arrived - len(tangle.rows)
+        n_opened = tangle.n_opened - len(opened.get(tangle.id, ()))
+        new.arrivals.tangles[tangle.id] = TangleState(tangle.id, first, max(n_opened, 0))
+    remembered = list(old.arrivals.sightings.raw.values())
+    for start in range(0, len(remembered), new.chunk):
+        for item, number in remembered[start : start + new.chunk]:
+            live = new.arrivals.find(item.tangle, item.key)
+            if live is not None and live.number != number:
+                new.arrivals.close(live, Reason.CLOSED)
+            new.arrivals.numbers[item.tangle, item.key] = number
+            time = None
+            if new.model.has_time and item.time is not None:
+                time = max(item.time, new.arrivals.tangles[item.tangle].clock)
+            new.prepare(new.arrivals.book(item, new.coder.code(item.value), time, 0.0))
+        new.replay()
+
+
+def _align(new: Engine, old: Engine) -> None:
+    """Watch the same sequences as the old engine, all of them foreign, with the same clocks and counts."""
+    arrivals, before = new.arrivals, old.arrivals
+    for live in list(arrivals.live.values()):
+        same = before.find(live.tangle.id, live.key)
+        if same is None or same.number != live.number:
+            arrivals.close(live, Reason.CLOSED)
+    for theirs in before.live.values():
+        tangle = arrivals.tangles[theirs.tangle.id]
+        mine = tangle.live.get(theirs.key)
+        if mine is None:
+            arrivals.numbers[tangle.id, theirs.key] = theirs.number
+            mine = arrivals.open(tangle, theirs.key)
+            new.begin(mine)
+        mine.n_items, mine.time, mine.wall = theirs.n_items, theirs.time, theirs.wall
+        mine.at_this_time, mine.decision = list(theirs.at_this_time), theirs.decision
+        mine.is_foreign = True
+        arrivals.live.move_to_end(mine.serial)
+        tangle.live.move_to_end(theirs.key)
+    arrivals.settle()
+    arrivals.tangles = OrderedDict((id, arrivals.tangles[id]) for id in before.tangles)
+    for id, tangle in arrivals.tangles.items():
+        theirs_too = before.tangles[id]
+        tangle.n_opened, tangle.clock, tangle.time_before = (
+            theirs_too.n_opened, theirs_too.clock, theirs_too.time_before,
+        )  # fmt: skip
+    arrivals.numbers, arrivals.next_number = before.numbers.copy(), before.next_number

@@ -1,0 +1,143 @@
+"""One arriving value as codes: what `Vocabulary` does for whole columns, for one item at a time."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kvec.tangle.vocabulary import FARTHEST, FIRST_KNOWN, MISSING, UNKNOWN, FieldVocabulary, Vocabulary
+from kvec.words.errors import DataError
+from kvec.words.schema import Schema
+
+MOST_KEPT = 65_536  # cells of a field whose codes are kept at hand
+
+
+class Coded(NamedTuple):
+    """What the network and the rules need of one value."""
+
+    codes: list[int]  # of all embedded fields
+    numbers: list[float]  # of all projected fields
+    session: tuple[Any, ...]  # equal as long as the session goes on
+    match: tuple[Any, ...] | None  # equal where value correlation matches; None matches nothing
+    unknown: int  # fields whose value was never trained on
+    missing: int  # fields that have no value
+
+
+class Cell(NamedTuple):
+    """One cell of an embedded field."""
+
+    codes: tuple[int, ...]
+    raw: Any  # what matching compares
+
+
+class Coder:
+    """Turns the values of items into codes, remembering cells that come again."""
+
+    def __init__(self, vocabulary: Vocabulary, schema: Schema) -> None:
+        self._coded: list[tuple[str, Callable[[Any], Cell], dict[Any, Cell]]] = [
+            (field.name, _coder(field), {}) for field in vocabulary.coded
+        ]
+        self._projected = vocabulary.projected
+        names = [field.name for field in vocabulary.coded]
+        self._session = [names.index(name) for name in schema.session]
+        self._match = [names.index(name) for name in schema.match_names if name in names]
+
+    def code(self, value: Mapping[str, Any]) -> Coded:
+        """The codes of one value; a field that is not in it is missing."""
+        codes: list[int] = []
+        raws = []
+        unknown = missing = 0
+        for name, coder, kept in self._coded:
+            given = value.get(name)
+            if given.__class__ is bool:  # equal to 0 or 1, but not the same cell
+                given = cell_text(given)
+            cell = kept.get(given)
+            if cell is None:
+                cell = coder(given)
+                if len(kept) >= MOST_KEPT:
+                    kept.clear()
+                kept[given] = cell
+            codes += cell.codes
+            raws.append(cell.raw)
+            first = cell.codes[0]
+            if first < FIRST_KNOWN:
+                if first == UNKNOWN:
+                    unknown += 1
+                else:
+                    missing += 1
+        numbers: list[float] = []
+        for field in self._projected:
+            number = _number(value.get(field.name), field.name)
+            missing += number is None
+            scaled = 0.0 if number is None else (number - field.mean) / field.scale
+            numbers += [min(max(scaled, -FARTHEST), FARTHEST), float(number is None)]
+        match: tuple[Any, ...] | None = tuple([raws[i] for i in self._match])
+        if not match or None in match:
+            match = None
+        return Coded(codes, numbers, tuple([raws[i] for i in self._session]), match, unknown, missing)
+
+
+def _coder(field: FieldVocabulary) -> Callable[[Any], Cell]:
+    edges, name = field.edges, field.name
+    if field.kind == "binned":
+
+        def binned(given: Any) -> Cell:
+            number = _number(given, name)
+            code = MISSING if number is None else bisect_right(edges, number) + FIRST_KNOWN
+            return Cell((code,), None if number is None else code)
+
+        return binned
+    known = {str(value): code for code, value in enumerate(field.values, FIRST_KNOWN)}
+    is_text = bool(field.values) and isinstance(field.values[0], str)
+
+    def categorical(given: Any) -> Cell:
+        text = cell_text(given, is_text)
+        code = MISSING if text is None else known.get(text, UNKNOWN)
+        if not edges:
+            return Cell((code,), text)
+        try:
+            near = MISSING if text is None else bisect_right(edges, float(text)) + FIRST_KNOWN
+        except ValueError:
+            near = MISSING
+        return Cell((code, near), text)
+
+    return categorical
+
+
+def cell_text(given: Any, is_text: bool = True) -> str | None:
+    """A categorical cell as text, whole numbers without a point; None where it is missing.
+
+    >>> [cell_text(x) for x in (40, 40.0, True, "GET", None)]
+    ['40', '40', 'true', 'GET', None]
+    >>> cell_text("40.0", is_text=False), cell_text("007", is_text=False)
+    ('40', '007')
+    """
+    if given is None or given.__class__ is str:
+        if given is None or is_text:
+            return given
+        text = str(given)
+        if "." not in text:
+            return text
+        try:
+            given = float(text)
+        except ValueError:
+            return text
+    if isinstance(given, bool):
+        return "true" if given else "false"
+    if isinstance(given, float):
+        if not math.isfinite(given):
+            return None
+        return str(int(given)) if given.is_integer() and abs(given) < 2**53 else str(given)
+    return str(given)
+
+
+def _number(given: Any, name: str) -> float | None:
+    if given is None:
+        return None
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        raise DataError(f"field {name!r}: {given!r} is no number") from None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,76 @@
+"""The values that a stream's bookkeeping passes around: live sequences, tangles, booked items."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kvec.tangle.coder import Coded
+from kvec.words.items import Decision, Item, Key, Reason, TangleId
+
+
+@dataclass(slots=True, eq=False)
+class Live:
+    """One sequence that is being watched, decided or not."""
+
+    tangle: TangleState
+    key: Key
+    number: int  # 0 for the key's first sequence in the tangle
+    serial: int  # no other sequence of the stream has it
+    place: int  # the row of its gated state
+    slot: int  # membership
+    n_items: int = 0
+    newest: int = -1  # its newest item's row, and when that arrived
+    newest_arrival: int = -1
+    time: float = 0.0  # of its newest item
+    wall: float = 0.0  # when that came, by the wall clock
+    session: int = -1
+    session_value: tuple[Any, ...] = ()
+    at_this_time: list[Any] = field(default_factory=list)  # values that came at `time`, where duplicates are dropped
+    decision: Decision | None = None
+    is_foreign: bool = False  # another model decides it
+
+
+@dataclass(slots=True, eq=False)
+class TangleState:
+    """One tangle of the stream."""
+
+    id: TangleId
+    n_arrived: int = 0
+    n_opened: int = 0
+    clock: float = -np.inf  # the newest time of any of its items
+    time_before: float = 0.0  # of the item that was booked last
+    rows: deque[int] = field(default_factory=deque)  # its remembered items, oldest first
+    live: OrderedDict[Key, Live] = field(default_factory=OrderedDict)  # the one whose last item is oldest first
+    holders: dict[tuple[Any, ...], int] = field(default_factory=dict)  # match value → the newest item that holds it
+
+
+class Remembered(NamedTuple):
+    """An item that others may still see, and the number of its sequence."""
+
+    item: Item
+    number: int
+
+
+class Closed(NamedTuple):
+    """A sequence that gets no further items, and why."""
+
+    live: Live
+    reason: Reason
+
+
+@dataclass(slots=True)
+class Booked:
+    """One booked item, as the network needs it."""
+
+    item: Item
+    coded: Coded
+    live: Live
+    row: int
+    position: int  # in its sequence
+    arrival: int  # in its tangle
+    gap: float | None  # seconds since the item before in its sequence, and in its tangle; None for the first
+    tangle_gap: float | None

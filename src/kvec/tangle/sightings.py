@@ -1,0 +1,166 @@
+"""The items that a stream remembers, and which of them an arriving item sees.
+
+Rows of forgotten items are given to others only when the chunk that is being booked has run: its items may see them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvec.tangle.coder import Coder
+from kvec.tangle.live import Booked, Live, Remembered, TangleState
+from kvec.tangle.visibility import (
+    ARRIVAL,
+    BEFORE,
+    MATCH,
+    MATCH_ARRIVAL,
+    NEWEST,
+    OWN,
+    REMEMBERED,
+    SESSION,
+    Links,
+    Rule,
+)
+from kvec.words.items import Item
+
+LEAST_ROWS = 1024  # tables grow from here, twofold, and shrink no further
+Ints = npt.NDArray[np.int64]
+
+
+class Sightings:
+    """Remembers items by row, and links each to those that a rule may lead to."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.links = Links(np.zeros((LEAST_ROWS, 9), np.int64), np.zeros((LEAST_ROWS, 3), np.int64))
+        self.raw: OrderedDict[int, Remembered] = OrderedDict()  # by row, oldest first
+        self.n_items = 0  # ever
+        self._matches: dict[int, tuple[Any, ...]] = {}
+        self._free_rows = list(range(LEAST_ROWS - 1, -1, -1))
+        self._free_sessions = list(range(LEAST_ROWS - 1, -1, -1))
+        self._left_rows: list[int] = []
+
+    def see(self, booked: Booked, out: npt.NDArray[np.int32], n: int) -> int:
+        """Write the rows that the item booked last sees behind the first n of `out`; how many there are then."""
+        tangle = booked.live.tangle
+        return self.rule.see(self.links, booked.row, tangle.n_arrived - len(tangle.rows), out, n)
+
+    def open_session(self, live: Live, value: tuple[Any, ...]) -> None:
+        """Let a sequence's next session begin."""
+        self.leave_session(live.session)
+        if not self._free_sessions:
+            n = len(self.links.sessions)
+            self.links.sessions = np.concatenate([self.links.sessions, np.zeros_like(self.links.sessions)])
+            self._free_sessions = list(range(2 * n - 1, n - 1, -1))
+        live.session, live.session_value = self._free_sessions.pop(), value
+        self.links.sessions[live.session] = (-1, 1, -1)  # remembered once for being open
+
+    def leave_session(self, session: int) -> None:
+        """Remember a session once less; -1 is none."""
+        if session >= 0:
+            left = self.links.sessions[session, REMEMBERED] - 1
+            self.links.sessions[session, REMEMBERED] = left
+            if not left:
+                self._free_sessions.append(session)
+
+    def add(self, tangle: TangleState, live: Live, item: Item, match: tuple[Any, ...] | None) -> int:
+        """Remember an item; its row."""
+        if len(tangle.rows) >= self.rule.window:
+            self.forget(tangle)
+        if not self._free_rows:
+            n = len(self.links.items)
+            self.links.items = np.concatenate([self.links.items, np.zeros_like(self.links.items)])
+            self._free_rows = list(range(2 * n - 1, n - 1, -1))
+        row = self._free_rows.pop()
+        items = self.links.items
+        held = held_arrival = -1
+        if match is not None:
+            holder = tangle.holders.get(match)
+            if holder is not None:
+                if items[holder, SESSION] == live.session:  # who saw this session through the holder now does here
+                    held, held_arrival = items[holder, MATCH], items[holder, MATCH_ARRIVAL]
+                else:
+                    held, held_arrival = holder, items[holder, ARRIVAL]
+            tangle.holders[match] = row
+            self._matches[row] = match
+        before = tangle.rows[-1] if tangle.rows else -1
+        items[row] = (
+            tangle.n_arrived, self.n_items, live.serial, live.session, live.newest, live.newest_arrival,
+            held, held_arrival, before,
+        )  # fmt: skip
+        session = self.links.sessions[live.session]
+        session[NEWEST] = row
+        session[REMEMBERED] += 1
+        tangle.rows.append(row)
+        self.raw[row] = Remembered(item, live.number)
+        self.n_items += 1
+        return row
+
+    def forget(self, tangle: TangleState) -> None:
+        """Forget the oldest remembered item of a tangle."""
+        row = tangle.rows.popleft()
+        del self.raw[row]
+        match = self._matches.pop(row, None)
+        if match is not None and tangle.holders[match] == row:
+            del tangle.holders[match]
+        self.leave_session(int(self.links.items[row, SESSION]))
+        self._left_rows.append(row)
+
+    def settle(self) -> None:
+        """After the network has run: give rows that were left to others."""
+        self._free_rows += self._left_rows
+        self._left_rows = []
+
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, Ints], Ints, Ints]:
+        """Plain data and arrays, rows and sessions numbered anew without holes; new numbers of rows, of sessions.
+
+        Under `rows` are the old numbers, for whoever keeps something under them.
+        """
+        rows = np.fromiter(self.raw, np.int64, len(self.raw))
+        sessions = np.flatnonzero(self.links.sessions[:, REMEMBERED])
+        new_row, new_session = _renumber(rows, len(self.links.items)), _renumber(sessions, len(self.links.sessions))
+        items, held = self.links.items[rows], self.links.sessions[sessions]
+        items[:, SESSION] = new_session[items[:, SESSION]]
+        for column in (OWN, MATCH, BEFORE):  # a link that led nowhere still does: its arrival says so
+            items[:, column] = new_row[items[:, column]]
+        held[:, NEWEST] = new_row[held[:, NEWEST]]
+        facts = {
+            "raw": [[item.key, item.value, item.time, number] for item, number in self.raw.values()],
+            "n_items": self.n_items,
+        }
+        return facts, {"items": items, "sessions": held, "rows": rows}, new_row, new_session
+
+    def restore(
+        self, facts: Mapping[str, Any], arrays: Mapping[str, Ints], tangles: Iterable[TangleState], coder: Coder
+    ) -> None:
+        """Remember what `to_plain` told, and nothing else; `coder` tells again which values match."""
+        self.links = Links(_with_room(arrays["items"]), _with_room(arrays["sessions"]))
+        self._free_rows = list(range(len(self.links.items) - 1, len(arrays["items"]) - 1, -1))
+        self._free_sessions = list(range(len(self.links.sessions) - 1, len(arrays["sessions"]) - 1, -1))
+        self._left_rows = []
+        owner = {row: tangle for tangle in tangles for row in tangle.rows}
+        self.raw, self._matches = OrderedDict(), {}
+        for row, (key, value, time, number) in enumerate(facts["raw"]):
+            self.raw[row] = Remembered(Item(owner[row].id, key, value, time), number)
+            match = coder.code(value).match
+            if match is not None:
+                self._matches[row] = match
+                owner[row].holders[match] = row
+        self.n_items = facts["n_items"]
+
+
+def _renumber(kept: Ints, n: int) -> Ints:
+    """New numbers of old ones, -1 for those that go; -1 stays -1."""
+    new = np.full(n + 1, -1, np.int64)
+    new[kept] = np.arange(len(kept))
+    return new
+
+
+def _with_room(table: Ints) -> Ints:
+    n = max(LEAST_ROWS, 1 << max(len(table) - 1, 0).bit_length())
+    return np.concatenate([table, np.zeros((n - len(table), table.shape[1]), np.int64)])
