@@ -12,18 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.deployed import Deployed
-from kvec.decide.kernel import Arriving, Kernel, Memory
-from kvec.tangle.arrivals import Arrivals
+from kvec.decide.runner import CHUNK, Runner
 from kvec.tangle.coder import Coded, Coder
 from kvec.tangle.live import Booked, Closed, Live
-from kvec.tangle.tangles import embedded_sizes, gap_step
-from kvec.tangle.visibility import make_rule
+from kvec.tangle.tangles import embedded_sizes
 from kvec.words.errors import ModelError
 from kvec.words.items import Decision, Item, Reason, TangleId
 from kvec.words.limits import Limits
-from kvec.words.sizes import Vocabularies
 
-CHUNK = 1024  # items that run as one block at the most
 Given = tuple[Item, Coded]
 
 
@@ -52,20 +48,16 @@ class Held:
 
 
 class Engine:
-    """The memory of one model, and what moves it on."""
+    """One model and its memory: takes items, tells decisions."""
 
     def __init__(self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike) -> None:
         self.model, self.limits, self.threshold = model, limits, threshold
-        settings = model.config.encoder
         self._drops = model.config.deciding.after_halt == "drop"
-        self.chunk = 1 if self._drops else CHUNK
-        self._rule = make_rule(model.config.visibility)
+        self.chunk = 1 if self._drops else CHUNK  # what is dropped depends on what was decided before
         self.coder = Coder(model.vocabulary, model.schema)
-        self._kernel = Kernel(model.weights, settings, dtype)
-        self._parts = _Parts(embedded_sizes(model.vocabulary, settings, model.has_time))
-        self._arriving = Arriving(CHUNK, self._parts.n, 2 * len(model.vocabulary.projected), dtype)
-        self.memory = Memory(settings, self._kernel.n_outputs, dtype)
-        self.arrivals = Arrivals(self._rule, limits, settings.slots, model.schema.session_gap)
+        sizes = embedded_sizes(model.vocabulary, model.config.encoder, model.has_time)
+        self.runner = Runner(model.weights, model.config, sizes, limits, model.schema.session_gap, dtype)
+        self.arrivals, self.memory = self.runner.arrivals, self.runner.memory
         self.counters = Counters()
         self.held: dict[TangleId, Held] = {}
         self.n_waiting: int | None = None  # sequences left to decide, once a newer model decides those that open
@@ -81,13 +73,6 @@ class Engine:
         held = self.held.pop(tangle, None)
         return [] if held is None else self._take([ready[2:] for ready in sorted(held.heap)], wall)
 
-    def replay(self) -> None:
-        """Run the prepared items, and decide nothing."""
-        self.memory.make_room(len(self.arrivals.sightings.links.items), self.arrivals.n_places)
-        self._kernel.run(self.memory, self._arriving)
-        self._arriving.n = 0
-        self.arrivals.settle()
-
     def settle(self, closed: list[Closed]) -> list[Decision]:
         """Decide the sequences that closed without an item."""
         decisions = [decision for one in closed for decision in self._decide_closed(one)]
@@ -98,7 +83,6 @@ class Engine:
         decisions: list[Decision] = []
         for start in range(0, len(given), self.chunk):
             events: list[Booked | Closed] = []
-            self._arriving.n = 0
             for item, coded in given[start : start + self.chunk]:
                 self._book(item, coded, wall, events)
             decisions += self._run(events)
@@ -123,9 +107,10 @@ class Engine:
             counters.after_halt += 1
             arrivals.pass_by(live, time, wall)
         else:
-            booked = arrivals.book(item, coded, time, wall)
+            booked = self.runner.book(item, coded, time, wall)
             live = booked.live
-            self.prepare(booked)
+            if booked.position == 0:
+                live.is_foreign = self.n_waiting is not None
             events.append(booked)
         if item.is_end:
             events.append(arrivals.close(live, Reason.ENDED))
@@ -148,34 +133,11 @@ class Engine:
                 return None
         return time
 
-    def prepare(self, booked: Booked) -> None:
-        """Write down what the network needs of a booked item."""
-        arriving, i, live = self._arriving, self._arriving.n, booked.live
-        arriving.index[i] = self._parts.index(booked)
-        if booked.coded.numbers:
-            arriving.numbers[i] = booked.coded.numbers
-        arriving.rows[i] = booked.row
-        arriving.places[i] = live.place
-        if booked.position == 0:
-            self.begin(live)
-            live.is_foreign = self.n_waiting is not None
-        n = int(arriving.starts[i])
-        if n + self._rule.most > len(arriving.seen):
-            arriving.make_room(2 * len(arriving.seen) + self._rule.most)
-        arriving.starts[i + 1] = self.arrivals.sightings.see(booked, arriving.seen, n)
-        arriving.n = i + 1
-
-    def begin(self, live: Live) -> None:
-        """Let a sequence begin with an empty state."""
-        self.memory.make_room(0, self.arrivals.n_places)
-        self.memory.clear(live.place)
-
     def _run(self, events: list[Booked | Closed]) -> list[Decision]:
-        """Run the prepared items as one block, and decide in the order of what happened."""
-        if not self._arriving.n:
+        """Run the booked items as one block, and decide in the order of what happened."""
+        if not self.runner.n:
             return self.settle([event for event in events if isinstance(event, Closed)])
-        self.memory.make_room(len(self.arrivals.sightings.links.items), self.arrivals.n_places)
-        said = self._kernel.run(self.memory, self._arriving)
+        said = self.runner.run()
         halt = (1 / (1 + np.exp(-said[:, 0]))).astype(np.float64)  # as batch evaluation compares it
         reached = (halt >= self.threshold).tolist()
         decisions = []
@@ -187,7 +149,6 @@ class Engine:
             if reached[i] and event.live.decision is None and not event.live.is_foreign:
                 decisions.append(self._decide(event.live, said[i], event.position + 1, None, Reason.HALTED))
             i += 1
-        self.arrivals.settle()
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions
 
@@ -238,12 +199,7 @@ class Engine:
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """All that the engine remembers."""
-        facts, arrays = self.arrivals.to_plain()
-        rows, places = arrays.pop("rows"), arrays.pop("places")
-        arrays |= {
-            "cache": self.memory.cache[rows], "hidden": self.memory.hidden[places],
-            "cell": self.memory.cell[places], "outputs": self.memory.outputs[places],
-        }  # fmt: skip
+        facts, arrays = self.runner.to_plain()
         held = [
             [
                 tangle,
@@ -257,8 +213,7 @@ class Engine:
 
     def restore(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Remember what `to_plain` told, and nothing else."""
-        self.arrivals.restore(facts, arrays, self.coder)
-        self.memory.restore(arrays, len(self.arrivals.sightings.links.items))
+        self.runner.restore(facts, arrays, self.coder)
         self.counters, self.n_waiting = Counters(**facts["counters"]), facts["n_waiting"]
         self.held = {}
         for tangle, clock, n, waiting in facts["held"]:
@@ -266,31 +221,3 @@ class Engine:
             for time, number, key, value, is_end in waiting:
                 heap.append((time, number, Item(tangle, key, value, time, is_end), self.coder.code(value)))
             self.held[tangle] = Held(clock, n, heap)
-
-    def shrink(self) -> None:
-        """Give back memory that a busier time needed."""
-        rows, places = len(self.arrivals.sightings.links.items), len(self.memory.hidden)
-        if 8 * len(self.arrivals.sightings.raw) < rows or 8 * len(self.arrivals.live) < places - 64:
-            self.restore(*self.to_plain())
-
-
-class _Parts:
-    """The rows of an item's parts in the embedding table."""
-
-    def __init__(self, sizes: Vocabularies) -> None:
-        self.starts, self.sizes = sizes.starts(), sizes
-        self.n = len(self.starts)
-
-    def index(self, booked: Booked) -> list[int]:
-        """One row per part, in the order of `Vocabularies`."""
-        sizes = self.sizes
-        parts = list(booked.coded.codes)
-        if sizes.slots:
-            parts.append(booked.live.slot)
-        if sizes.positions:
-            parts.append(min(booked.position, sizes.positions - 1))
-        if sizes.arrivals:
-            parts.append(booked.arrival % sizes.arrivals)
-        if sizes.gaps:
-            parts += (gap_step(booked.gap), gap_step(booked.tangle_gap))
-        return [start + code for start, code in zip(self.starts, parts, strict=True)]

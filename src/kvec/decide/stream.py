@@ -88,7 +88,7 @@ class Stream:
             if self.limits.idle is not None:
                 closed += engine.arrivals.expire_idle(self._wall(wall))
             told.append(engine.settle(closed))
-            engine.shrink()
+            engine.runner.shrink(engine.coder)
         return self._tell(told)
 
     def end(self, tangle: TangleId, key: Key) -> list[Decision]:

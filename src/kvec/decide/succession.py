@@ -41,8 +41,8 @@ def _replay(new: Engine, old: Engine) -> None:
             time = None
             if new.model.has_time and item.time is not None:
                 time = max(item.time, new.arrivals.tangles[item.tangle].clock)
-            new.prepare(new.arrivals.book(item, new.coder.code(item.value), time, 0.0))
-        new.replay()
+            new.runner.book(item, new.coder.code(item.value), time, 0.0)
+        new.runner.run()
 
 
 def _align(new: Engine, old: Engine) -> None:
@@ -58,7 +58,7 @@ def _align(new: Engine, old: Engine) -> None:
         if mine is None:
             arrivals.numbers[tangle.id, theirs.key] = theirs.number
             mine = arrivals.open(tangle, theirs.key)
-            new.begin(mine)
+            new.runner.begin(mine)
         mine.n_items, mine.time, mine.wall = theirs.n_items, theirs.time, theirs.wall
         mine.at_this_time, mine.decision = list(theirs.at_this_time), theirs.decision
         mine.is_foreign = True
