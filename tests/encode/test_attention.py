@@ -1,4 +1,4 @@
-"""Attention and its block: caches, biases and dropout. (The weights themselves stand in tests/paper.)"""
+"""Attention and its block: caches and biases. (The weights themselves stand in tests/paper.)"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kvec.encode.attention import Attention, AttentionBlock, Cache, Dropout
+from kvec.encode.attention import Attention, AttentionBlock, Cache
 from kvec.encode.sparse import Lists
 
 
@@ -54,39 +54,6 @@ def test_a_bias_is_added_to_the_score() -> None:
         assert raised[0] / raised[1] == pytest.approx(float(3 * plain[0] / plain[1]))
         mixed, cache = attention(x, lists)
         torch.testing.assert_close(mixed[0, 2], attention.out(raised @ cache.v[0]))
-
-
-def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
-    torch.manual_seed(0)
-    x = torch.ones(1000, 257)
-    dropped = Dropout(0.1).train()(x)
-    share = (dropped == 0).double().mean()
-    assert share == pytest.approx(26 / 256, abs=2e-3)
-    assert dropped.mean() == pytest.approx(1, abs=2e-3)
-    assert dropped.unique().numel() == 2
-    assert torch.equal(Dropout(0.1).eval()(x), x)
-    assert torch.equal(Dropout(0.0).train()(x), x)
-
-
-def test_dropout_is_even_and_the_gradient_follows_it() -> None:
-    torch.manual_seed(0)
-    x = torch.ones(4000, 8, requires_grad=True)
-    dropped = Dropout(0.5).train()(x)
-    dropped.sum().backward()
-    assert x.grad is not None and torch.equal(x.grad, dropped.detach())
-    by_place = (dropped.detach() == 0).double().mean(dim=0)
-    assert by_place.tolist() == pytest.approx([0.5] * 8, abs=0.04)
-
-
-def test_dropout_repeats_with_the_seed() -> None:
-    dropout, x = Dropout(0.3).train(), torch.ones(50, 7)
-
-    def drawn(seed: int) -> Tensor:
-        torch.manual_seed(seed)
-        return dropout(x)
-
-    assert torch.equal(drawn(1), drawn(1))
-    assert not torch.equal(drawn(1), drawn(2))
 
 
 def test_a_block_drops_in_training_only() -> None:

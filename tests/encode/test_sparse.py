@@ -10,11 +10,11 @@ from tests.properties.strategies import dense_attention
 from torch import Tensor
 from torch.nn import functional
 
-from kvec.encode import sparse
+from kvec.encode import loops
 from kvec.encode.attention import Attention
 from kvec.encode.sparse import Lists, attend
 
-needs_c = pytest.mark.skipif(not sparse.is_built, reason="the C extension is not built here")
+needs_c = pytest.mark.skipif(not loops.is_built, reason="the C extension is not built here")
 
 
 def random_lists(b: int, t: int, n_keys: int, rng: torch.Generator, padding: float = 0.2) -> Lists:
@@ -30,45 +30,70 @@ def random_lists(b: int, t: int, n_keys: int, rng: torch.Generator, padding: flo
 
 
 def tensors(b: int, t: int, n_keys: int, width: int, rng: torch.Generator, kind: torch.dtype) -> list[Tensor]:
-    return [
-        torch.randn(b, n, width, generator=rng, dtype=torch.float64).to(kind).requires_grad_()
-        for n in (t, n_keys, n_keys)
-    ]
+    """A block's queries, keys and values, and the keys and values of the context before it."""
+    shapes = (b, t, 3, width), (b, n_keys - t, width), (b, n_keys - t, width)
+    return [torch.randn(shape, generator=rng, dtype=torch.float64).to(kind) for shape in shapes]
 
 
-def masked(q: Tensor, k: Tensor, v: Tensor, lists: Lists, heads: int) -> Tensor:
+def fast(projected: Tensor, k: Tensor, v: Tensor, lists: Lists, heads: int) -> Tensor:
+    k, v = torch.cat([k, projected[:, :, 1]], dim=1), torch.cat([v, projected[:, :, 2]], dim=1)
+    return attend(projected, k, v, lists, heads)
+
+
+def masked(projected: Tensor, k: Tensor, v: Tensor, lists: Lists, heads: int) -> Tensor:
     """The same by a dense mask; zeros for padding, as the lists give."""
-    b, t = q.shape[:2]
-    by_head = [x.view(b, x.shape[1], heads, -1).transpose(1, 2) for x in (q, k, v)]
-    mixed = functional.scaled_dot_product_attention(*by_head, attn_mask=lists.dense(b, t, q.dtype))
+    b, t = projected.shape[:2]
+    k, v = torch.cat([k, projected[:, :, 1]], dim=1), torch.cat([v, projected[:, :, 2]], dim=1)
+    by_head = [x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (projected[:, :, 0], k, v)]
+    mixed = functional.scaled_dot_product_attention(*by_head, attn_mask=lists.dense(b, t, projected.dtype))
     is_real = (lists.starts.diff() > 0).view(b, t, 1)
     return mixed.transpose(1, 2).flatten(2) * is_real
+
+
+def gradient(mixed: Tensor, projected: Tensor, seed: int) -> Tensor:
+    towards = torch.randn(mixed.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.autograd.grad(mixed, projected, towards.to(mixed))[0]
 
 
 @needs_c
 @given(
     st.integers(1, 3), st.integers(1, 6), st.integers(0, 4), st.integers(1, 3),
-    st.sampled_from([1, 3, 8, 16, 32, 40, sparse.MOST_SIZE]), st.integers(0, 99),
+    st.sampled_from([1, 3, 8, 16, 32, 40, 130]), st.integers(0, 99),
 )  # fmt: skip
 def test_lists_and_masks_agree_with_their_gradients(
     b: int, t: int, context: int, heads: int, size: int, seed: int
 ) -> None:
     rng = torch.Generator().manual_seed(seed)
     lists = random_lists(b, t, context + t, rng)
-    given = tensors(b, t, context + t, heads * size, rng, torch.float64)
-    fast, dense = attend(*given, lists, heads), masked(*given, lists, heads)
-    torch.testing.assert_close(fast, dense, rtol=1e-10, atol=1e-12)
-    towards = torch.randn(fast.shape, generator=rng, dtype=torch.float64)
-    for a, e in zip(torch.autograd.grad(fast, given, towards), torch.autograd.grad(dense, given, towards), strict=True):
-        torch.testing.assert_close(a, e, rtol=1e-9, atol=1e-11)
+    projected, *before = tensors(b, t, context + t, heads * size, rng, torch.float64)
+    projected.requires_grad_()
+    found, expected = fast(projected, *before, lists, heads), masked(projected, *before, lists, heads)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        gradient(found, projected, seed), gradient(expected, projected, seed), rtol=1e-9, atol=1e-11
+    )
+
+
+@needs_c
+@given(st.integers(1, 3), st.integers(20, 60), st.integers(0, 99))
+def test_few_visible_items_far_apart(n: int, apart: int, seed: int) -> None:
+    """Rows so far apart that their products are better taken one by one."""
+    rng = torch.Generator().manual_seed(seed)
+    rows = torch.cat([torch.tensor([0, apart, 2 * apart])[:n] + i for i in range(2)]).to(torch.int32)
+    lists = Lists(torch.tensor([0, n, 2 * n]), rows, torch.randn(2 * n, generator=rng), 2 * apart + 2)
+    projected, *before = tensors(1, 2, lists.n_keys, 12, rng, torch.float64)
+    projected.requires_grad_()
+    found, expected = fast(projected, *before, lists, 2), masked(projected, *before, lists, 2)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(gradient(found, projected, seed), gradient(expected, projected, seed))
 
 
 @needs_c
 def test_the_gradient_is_that_of_finite_differences() -> None:
     rng = torch.Generator().manual_seed(1)
     lists = random_lists(2, 3, 5, rng)
-    given = tensors(2, 3, 5, 6, rng, torch.float64)
-    assert torch.autograd.gradcheck(lambda *x: attend(*x, lists, 2), given)
+    projected, *before = tensors(2, 3, 5, 6, rng, torch.float64)
+    assert torch.autograd.gradcheck(lambda x: fast(x, *before, lists, 2), projected.requires_grad_())
 
 
 @needs_c
@@ -77,20 +102,18 @@ def test_single_precision_and_threads(threads: int) -> None:
     rng = torch.Generator().manual_seed(2)
     lists = random_lists(5, 20, 30, rng)
     given = tensors(5, 20, 30, 64, rng, torch.float32)
+    given[0].requires_grad_()
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        fast = attend(*given, lists, 4)
-        fast.sum().backward()
+        found = fast(*given, lists, 4)
+        grad = gradient(found, given[0], 3)
     finally:
         torch.set_num_threads(before)
-    exact = [x.detach().double().requires_grad_() for x in given]
-    slow = masked(*exact, lists, 4)
-    slow.sum().backward()
-    torch.testing.assert_close(fast.double(), slow, rtol=1e-4, atol=1e-5)
-    for a, e in zip(given, exact, strict=True):
-        assert a.grad is not None
-        torch.testing.assert_close(a.grad.double(), e.grad, rtol=1e-3, atol=1e-4)
+    exact = [x.detach().double() for x in given]
+    slow = masked(exact[0].requires_grad_(), *exact[1:], lists, 4)
+    torch.testing.assert_close(found.double(), slow, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(grad.double(), gradient(slow, exact[0], 3), rtol=1e-4, atol=1e-5)
 
 
 @needs_c
@@ -98,10 +121,36 @@ def test_large_scores_and_biases_do_not_overflow() -> None:
     lists = Lists(
         torch.tensor([0, 2, 3]), torch.tensor([0, 1, 1], dtype=torch.int32), torch.tensor([500.0, 0, -900]), 2
     )
-    q = torch.full((1, 2, 4), 60.0)
-    k = torch.tensor([[[60.0] * 4, [-60.0] * 4]])
-    v = torch.tensor([[[1.0] * 4, [2.0] * 4]])
-    assert attend(q, k, v, lists, 1).tolist() == [[[1.0] * 4, [2.0] * 4]]
+    q, k, v = torch.full((2, 4), 60.0), torch.tensor([[60.0] * 4, [-60.0] * 4]), torch.tensor([[1.0] * 4, [2.0] * 4])
+    projected = torch.stack([q, k, v], dim=1)[None]
+    assert attend(projected, k[None], v[None], lists, 1).tolist() == [[[1.0] * 4, [2.0] * 4]]
+
+
+@needs_c
+@pytest.mark.parametrize("strange", [torch.nan, torch.inf])
+def test_what_is_not_a_number_spoils_those_who_see_it_alone(strange: float) -> None:
+    lists = Lists(torch.tensor([0, 1, 3, 4]), torch.tensor([0, 0, 1, 2], dtype=torch.int32), torch.zeros(4), 3)
+    projected = torch.randn(1, 3, 3, 16, generator=torch.Generator().manual_seed(0))
+    projected[0, 1, 1] = strange
+    mixed = attend(projected, projected[:, :, 1], projected[:, :, 2], lists, 1)
+    assert mixed.isfinite().all(dim=2).tolist() == [[True, False, True]]
+
+
+@needs_c
+def test_the_exponential_function_of_the_loops() -> None:
+    """Two visible items whose scores differ by x: the share of the second is 1 / (1 + e^-x)."""
+    apart = torch.linspace(-100, 0, 4001)
+    n = len(apart)
+    bias = torch.stack([torch.zeros(n), apart], dim=1).flatten()
+    lists = Lists(torch.arange(0, 2 * n + 1, 2), torch.tensor([0, 1] * n, dtype=torch.int32), bias, n)
+    projected = torch.zeros(1, n, 3, 16)
+    projected[0, 1, 2] = 1.0
+    share = attend(projected, projected[:, :, 1], projected[:, :, 2], lists, 1)[0, :, 0].double()
+    exact = torch.sigmoid(apart.double())
+    is_shown = apart > -87
+    assert float(((share - exact) / exact)[is_shown].abs().max()) < 1e-5
+    assert float(((share - exact) / exact)[apart > -1].abs().max()) < 5e-7
+    assert not share[apart < -87.01].any()
 
 
 def test_dense_masks_show_the_lists() -> None:
@@ -133,13 +182,3 @@ def test_the_layer_gives_the_same_either_way() -> None:
     for other in found[1:]:
         for a, e in zip(other, found[0], strict=True):
             torch.testing.assert_close(a, e)
-
-
-def test_heads_too_wide_for_the_c_loops_are_dense() -> None:
-    wide = sparse.MOST_SIZE + 2
-    attention = Attention(wide, 1).double()
-    lists = random_lists(1, 4, 4, torch.Generator().manual_seed(0), padding=0)
-    x = torch.randn(1, 4, wide, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        q, cache = attention.qkv(x, None)
-        torch.testing.assert_close(attention(x, lists)[0], attention.out(masked(q, cache.k, cache.v, lists, 1)))

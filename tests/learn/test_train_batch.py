@@ -26,7 +26,7 @@ from tests.properties.strategies import (
 from torch import Tensor
 
 from kvec.decide.model import Network, build_network
-from kvec.encode import sparse
+from kvec.encode import loops
 from kvec.learn.losses import Layout, expected_terms, expected_total
 from kvec.learn.trainer import delay, new_run, train_batch
 from kvec.tangle.batch import Batch
@@ -236,7 +236,7 @@ def test_gradients_are_clipped_and_the_baseline_apart() -> None:
 
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_twenty_thousand_items_in_one_tangle_train_in_bounded_memory(is_dense: bool) -> None:
-    if not (is_dense or sparse.is_built):
+    if not (is_dense or loops.is_built):
         pytest.skip("the C extension is not built here")
     n = 20_000
     rng = np.random.default_rng(0)

@@ -23,7 +23,7 @@ from tests.properties.strategies import (
 from torch import Tensor
 
 from kvec.decide.model import Network, lists_of
-from kvec.encode.fusion import Fusion
+from kvec.encode.fusion import Fusion, Steps
 from kvec.tangle.batch import Batch, Draw
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.visibility import make_rule
@@ -164,18 +164,27 @@ def test_attention_is_spread_over_the_visible_items_alone(arrivals: list[Arrival
 
 
 @torch.no_grad()
-def test_fusion_is_the_papers_gates_step_by_step() -> None:
+@pytest.mark.parametrize("size", [4, 8])  # in single vectors, or not
+def test_fusion_is_the_papers_gates_step_by_step(size: int) -> None:
     generator = torch.Generator().manual_seed(3)
-    fusion = Fusion(width=5, size=4).double()
+    fusion = Fusion(width=5, size=size).double()
     for parameter in fusion.parameters():
         parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     items = torch.randn(7, 3, 5, generator=generator, dtype=torch.float64)  # (L, S, D)
-    zeros = torch.zeros(3, 4, dtype=torch.float64)
-    fused, memory = fusion(items, zeros, zeros)
+    zeros = torch.zeros(3, size, dtype=torch.float64)
+
+    def fuse(part: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        rows = torch.arange(3 * len(part))
+        steps = Steps(rows, rows, torch.full((len(part),), 3))
+        fused, hidden, memory = fusion(part.flatten(0, 1), steps, hidden, memory)
+        return fused.view(len(part), 3, size), hidden, memory
+
+    fused, _, memory = fuse(items, zeros, zeros)
     for s in range(3):
         slow = slow_fusion(list(items[:, s]), gates_of(fusion))
         assert_same(fused[:, s], torch.stack(slow))
-    first, cell = fusion(items[:3], zeros, zeros)
-    rest, cell = fusion(items[3:], first[-1], cell)
+    first, hidden, cell = fuse(items[:3], zeros, zeros)
+    assert torch.equal(hidden, first[-1])
+    rest, hidden, cell = fuse(items[3:], hidden, cell)
     assert_same(torch.cat([first, rest]), fused)
     assert_same(cell, memory)

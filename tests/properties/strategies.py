@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kvec.decide.model import Network, Outputs, build_network, in_batch_order, run_blocks
-from kvec.encode import sparse
+from kvec.encode import loops
 from kvec.tangle.batch import Batch, Draw
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import Rule
@@ -51,7 +51,7 @@ SCHEMA = Schema(
     match=("size", "direction"),
 )
 SMALL = Encoder(
-    width=8, blocks=2, heads=2, feed_forward=12, fusion=6, dropout=0.0, hide=0.0, slots=3, positions=4, time_modulus=5
+    width=8, blocks=2, heads=2, feed_forward=12, fusion=8, dropout=0.0, hide=0.0, slots=3, positions=4, time_modulus=5
 )
 TYPES = {
     "tangle": pl.String, "key": pl.Int64, "time": pl.Float64, "end": pl.Boolean, "value.size": pl.Int64,
@@ -204,12 +204,12 @@ def assert_same(actual: Tensor, expected: Tensor, tolerance: float = _CLOSE) -> 
 
 @contextmanager
 def dense_attention() -> Iterator[None]:
-    """Attend through dense masks, as where the C extension is missing."""
-    was_built, sparse.is_built = sparse.is_built, False
+    """Attend through dense masks and fuse by nn.LSTM, as where the C extension is missing."""
+    was_built, loops.is_built = loops.is_built, False
     try:
         yield
     finally:
-        sparse.is_built = was_built
+        loops.is_built = was_built
 
 
 class Largest(TorchDispatchMode):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from kvec.encode.attention import AttentionBlock, Cache
 from kvec.encode.embedding import Embedding
-from kvec.encode.fusion import Fusion
+from kvec.encode.fusion import Fusion, Steps
 from kvec.encode.sparse import Lists
 from kvec.tangle.batch import Batch, Block, Draw, Group, Ints
 from kvec.tangle.tangles import embedded_sizes
@@ -109,19 +109,12 @@ class Network(nn.Module):
     def forward(self, block: Block, state: State, keep: int | None = None, detach_policy: bool = False) -> Outputs:
         """Run a block on top of `state`, which moves on to the block's end unless `keep` is None: no block follows."""
         flat = self.encode(block, state, keep).flatten(0, 1)  # (B·T, D)
-        fused, hidden, memory = [], [], []
-        for group in block.groups:
-            who = group.sequences
-            laid_out = flat.index_select(0, group.rows.flatten()).view(*group.rows.shape, -1)  # (L, S, D)
-            steps, last = self.fusion(laid_out, state.hidden[who], state.memory[who])
-            fused.append(steps.flatten(0, 1))
-            hidden.append(steps[-1])
-            memory.append(last)
+        steps, who = steps_of(block)
+        fused, hidden, memory = self.fusion(flat, steps, state.hidden[who], state.memory[who])
         if keep is not None:
-            who = torch.cat([group.sequences for group in block.groups])
-            state.hidden = state.hidden.index_copy(0, who, torch.cat(hidden).detach())
-            state.memory = state.memory.index_copy(0, who, torch.cat(memory).detach())
-        return self.heads(torch.cat(fused).index_select(0, block.gather), detach_policy)
+            state.hidden = state.hidden.index_copy(0, who, hidden.detach())
+            state.memory = state.memory.index_copy(0, who, memory.detach())
+        return self.heads(fused, detach_policy)
 
     def heads(self, representation: Tensor, detach_policy: bool = False) -> Outputs:
         """What (N, R) representations say; the baseline never trains the representation."""
@@ -155,6 +148,25 @@ def run_blocks(
 def lists_of(block: Block) -> Lists:
     """What the block's items see, as attention takes it."""
     return Lists(block.starts, block.rows, block.bias, block.n_context + block.codes.shape[1])
+
+
+def steps_of(block: Block) -> tuple[Steps, Tensor]:
+    """The block's sequences as the fusion takes them, step by step, and which they are, longest first."""
+    n = sum(len(group.sequences) for group in block.groups)
+    numbers, first = [], 0  # of each cell of the groups: its step, then its sequence
+    for group in block.groups:
+        steps, width = group.rows.shape
+        numbers.append((torch.arange(steps)[:, None] * n + torch.arange(first, first + width)).flatten())
+        first += width
+    number = torch.cat(numbers).to(block.gather.device)[block.gather]
+    found = torch.full((int(number.max()) + 1,), -1, device=number.device)
+    found[number] = torch.arange(len(number), device=number.device)
+    places = found[found >= 0]
+    number = number[places]
+    sizes = torch.bincount(number // n)
+    rows = torch.cat([group.rows.flatten() for group in block.groups])[block.gather]
+    who = torch.cat([group.sequences for group in block.groups])[number[: int(sizes[0])]]
+    return Steps(rows[places], places, sizes.cpu()), who
 
 
 def to_device(block: Block, device: torch.device) -> Block:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kvec.encode import sparse
-from kvec.encode.sparse import Lists
+from kvec.encode import loops
+from kvec.encode.dropout import Dropout
+from kvec.encode.sparse import Lists, attend
 
 
 class Cache(NamedTuple):
@@ -27,22 +28,6 @@ class Cache(NamedTuple):
         return Cache(self.k[:, start:].detach(), self.v[:, start:].detach())
 
 
-class Dropout(nn.Module):
-    """Dropout to the nearest 1/256, from random bytes: several times faster on a CPU than a draw per number."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.of_256 = round(share * 256)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Zero a share of the numbers and scale up the rest, in training only."""
-        if not self.training or self.of_256 == 0:
-            return x
-        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
-        keep = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.of_256
-        return x * keep.to(x.dtype).mul_(256 / (256 - self.of_256))
-
-
 class Attention(nn.Module):
     """Multi-head self-attention over the visible items, with one additive bias per pair."""
 
@@ -53,34 +38,37 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def qkv(self, x: Tensor, before: Cache | None) -> tuple[Tensor, Cache]:
-        """Queries of the block, (B, T, D); keys and values of context and block, (B, C + T, D)."""
-        q, k, v = self.project(x).view(*x.shape[:2], 3, -1).unbind(2)
+        """Queries, keys and values of the block, (B, T, 3, D); keys and values of context and block, (B, C + T, D)."""
+        projected = self.project(x).view(*x.shape[:2], 3, -1)
+        k, v = projected[:, :, 1], projected[:, :, 2]
         if before is not None:
             k, v = torch.cat([before.k, k], dim=1), torch.cat([before.v, v], dim=1)
-        return q, Cache(k, v)
+        return projected, Cache(k, v)
 
     def forward(self, x: Tensor, visible: Lists, before: Cache | None = None) -> tuple[Tensor, Cache]:
         """Mix the visible items of (B, T, D)."""
-        q, cache = self.qkv(x, before)
-        attend = sparse.attend if sparse.can_attend(q, self.heads) else self._dense
-        mixed = attend(q, cache.k, cache.v, visible, self.heads)
+        projected, cache = self.qkv(x, before)
+        if loops.can_take(x):
+            mixed = attend(projected, cache.k, cache.v, visible, self.heads)
+        else:
+            mixed = self._dense(projected[:, :, 0], cache.k, cache.v, visible)
         return self.out(mixed), cache
 
-    def _dense(self, q: Tensor, k: Tensor, v: Tensor, visible: Lists, heads: int) -> Tensor:
+    def _dense(self, q: Tensor, k: Tensor, v: Tensor, visible: Lists) -> Tensor:
         mask = visible.dense(q.shape[0], q.shape[1], q.dtype)
         q, k, v = self._by_head(q), self._by_head(k), self._by_head(v)
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
 
     def weights(self, x: Tensor, visible: Lists, before: Cache | None = None) -> Tensor:
         """The shares of attention, mean over heads, (B, T, C + T)."""
-        q, cache = self.qkv(x, before)
-        mask = visible.dense(q.shape[0], q.shape[1], q.dtype)
-        q, k = self._by_head(q), self._by_head(cache.k)
+        projected, cache = self.qkv(x, before)
+        mask = visible.dense(x.shape[0], x.shape[1], x.dtype)
+        q, k = self._by_head(projected[:, :, 0]), self._by_head(cache.k)
         shares: Tensor = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5 + mask).softmax(dim=-1)
         return torch.mean(shares, dim=1)
 
     def _by_head(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, D / H)
+        return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, D / H)
 
 
 class AttentionBlock(nn.Module):
@@ -96,5 +84,6 @@ class AttentionBlock(nn.Module):
     def forward(self, x: Tensor, visible: Lists, before: Cache | None = None) -> tuple[Tensor, Cache]:
         """(B, T, D) in, (B, T, D) out, and the cache for the next block of items."""
         mixed, cache = self.attention(self.norm1(x), visible, before)
-        x = x + self.dropout(mixed)
-        return x + self.dropout(self.narrow(functional.relu_(self.widen(self.norm2(x))))), cache
+        x = self.dropout(mixed, onto=x)
+        wide = functional.relu_(self.widen(self.norm2(x).flatten(0, 1)))  # a view would be copied to be changed
+        return self.dropout(self.narrow(wide).view(x.shape), onto=x), cache
