@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from kvec.encode.embedding import Embedding
+from kvec.encode.embedding import Embedding, look_up
 from kvec.words.sizes import Vocabularies
 
 SIZES = Vocabularies(fields=(4, 3), slots=2, positions=3, arrivals=5, gaps=6, projected=2)
@@ -88,3 +89,17 @@ def test_codes_may_start_from_given_vectors() -> None:
 
 def test_starts_follow_from_the_sizes_and_are_not_saved() -> None:
     assert set(Embedding(SIZES, 8).state_dict()) == {"table", "project.weight"}
+
+
+@pytest.mark.parametrize("width", [3, 16, 21])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_a_look_up_and_its_gradient_are_those_of_an_embedding_bag(width: int, kind: torch.dtype) -> None:
+    rng = torch.Generator().manual_seed(width)
+    index = torch.randint(0, 5, (40, 3), generator=rng)  # some rows twice in one sum
+    table = torch.randn(6, width, generator=rng, dtype=kind).requires_grad_()
+    towards = torch.randn(40, width, generator=rng, dtype=kind)
+    found, expected = look_up(index, table), functional.embedding_bag(index, table, mode="sum")
+    assert torch.equal(found, expected)
+    (a,), (e,) = (torch.autograd.grad(x, table, towards) for x in (found, expected))
+    torch.testing.assert_close(a, e)
+    assert not a[5].any()

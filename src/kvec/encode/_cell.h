@@ -18,15 +18,15 @@ static ALWAYS VEC NAME(tangent)(VEC x) {
     return SELECT(is_above, size, -size);
 }
 
-/* One vector of units of `n` sequences, one step: gates += before @ weight, then the gates' functions. */
-static ALWAYS void NAME(cell_tile)(const int n, int64_t size, REAL *const *gates, const REAL *const *before,
-                                   const REAL *weight, const REAL *const *old, REAL *const *memory, REAL *const *bent,
-                                   REAL *const *out) {
+/* One vector of units of `n` sequences, one step: gates += bias + before @ weight, then the gates' functions. */
+static ALWAYS void NAME(cell_tile)(const int n, int64_t size, REAL *const *gates, const REAL *bias,
+                                   const REAL *const *before, const REAL *weight, const REAL *const *old,
+                                   REAL *const *memory, REAL *const *bent, REAL *const *out) {
     VEC sums[TILE][4];
 #pragma GCC unroll 4
     for (int s = 0; s < n; s++)
 #pragma GCC unroll 4
-        for (int g = 0; g < 4; g++) sums[s][g] = *(const VEC *)(gates[s] + g * size);
+        for (int g = 0; g < 4; g++) sums[s][g] = *(const VEC *)(gates[s] + g * size) + *(const VEC *)(bias + g * size);
     for (int64_t k = 0; k < size; k++)
 #pragma GCC unroll 4
         for (int g = 0; g < 4; g++) {
@@ -80,8 +80,8 @@ static ALWAYS void NAME(product_tile)(const int n, const int wide, int64_t lengt
 
 /* Steps forwards for the sequences first .. last. `weight` is (R, 4 R); gates become their functions' values;
    `hidden` and `held` hold the states at the start and, after it, at each sequence's end. */
-EXPORT void NAME(kvec_cell)(REAL *gates, const REAL *weight, const int64_t *sizes, const int64_t *offsets,
-                            int64_t n_steps, const int64_t *rows, const int64_t *places, int64_t size, int64_t first,
+EXPORT void NAME(kvec_cell)(REAL *gates, const REAL *bias, const REAL *weight, const int64_t *sizes,
+                            const int64_t *offsets, int64_t n_steps, const int64_t *rows, const int64_t *places, int64_t size, int64_t first,
                             int64_t last, REAL *hidden, REAL *held, REAL *memory, REAL *bent, REAL *before,
                             REAL *out) {
     for (int64_t l = 0; l < n_steps && first < sizes[l]; l++) {
@@ -102,7 +102,7 @@ EXPORT void NAME(kvec_cell)(REAL *gates, const REAL *weight, const int64_t *size
                     t[i] = bent + packed * size + u;
                     h[i] = out + places[packed] * size + u;
                 }
-#define CALL(n) NAME(cell_tile)(n, size, z, x, weight + u, old, c, t, h)
+#define CALL(n) NAME(cell_tile)(n, size, z, bias + u, x, weight + u, old, c, t, h)
                 BY_COUNT(n, CALL)
 #undef CALL
             }

@@ -1,4 +1,4 @@
-/* The inner loops of attention over lists and of the gated cell; called from loops.py through ctypes.
+/* The inner loops of the look-up, of attention over lists, of dropout and of the gated cell; called from loops.py through ctypes.
 
    Optional: without GCC or Clang kvec installs all the same, attends through dense masks and fuses by nn.LSTM. */
 
@@ -51,6 +51,7 @@ static ALWAYS vec_f64 below_exp_f64(vec_f64 x) {
 #include "_attention.h"
 #include "_cell.h"
 #include "_drop.h"
+#include "_rows.h"
 #undef REAL
 #undef SUFFIX
 
@@ -59,6 +60,7 @@ static ALWAYS vec_f64 below_exp_f64(vec_f64 x) {
 #include "_attention.h"
 #include "_cell.h"
 #include "_drop.h"
+#include "_rows.h"
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "kvec.encode._loops", .m_size = 0};
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kvec.encode import loops
 from kvec.words.sizes import Vocabularies
 
 
@@ -42,7 +44,7 @@ class Embedding(nn.Module):
         index = torch.cat(parts, dim=-1) + self.starts  # (B, T, parts)
         flat = index.flatten(0, -2)
         if flat.shape[1]:
-            embedded = functional.embedding_bag(flat, self.table, mode="sum")
+            embedded = look_up(flat, self.table)
         else:  # numbers alone
             embedded = self.table.new_zeros(flat.shape[0], self.table.shape[1])
         if self.project is not None:
@@ -54,3 +56,28 @@ class Embedding(nn.Module):
         """Let codes of a field start from given vectors."""
         for code, vector in rows.items():
             self.table[int(self.starts[field]) + code] = torch.as_tensor(vector, dtype=self.table.dtype)
+
+
+def look_up(index: Tensor, table: Tensor) -> Tensor:
+    """The sum of the rows of a table that each row of (N, parts) names."""
+    if not loops.can_take(table):
+        return functional.embedding_bag(index, table, mode="sum")
+    found: Tensor = _LookUp.apply(index.contiguous(), table)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _LookUp(torch.autograd.Function):
+    """The same with a gradient that is added up row by row, without sorting the rows first."""
+
+    @staticmethod
+    def forward(ctx: Any, index: Tensor, table: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.shape = table.shape
+        return functional.embedding_bag(index, table, mode="sum")
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        (index,) = ctx.saved_tensors
+        table = gradients[0].new_zeros(ctx.shape)
+        loops.call("kvec_add_rows", gradients[0].contiguous(), index, *index.shape, table.shape[1], table)
+        return None, table

@@ -60,27 +60,32 @@ class _Cell(torch.autograd.Function):
         ctx: Any, items: Tensor, weight_in: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor, memory: Tensor,
         rows: Tensor, places: Tensor, sizes: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        gates = torch.addmm(bias, items, weight_in.t())
+        gates = items @ weight_in.t()
         size = weight.shape[1]
         n, offsets = len(rows), sizes.cumsum(0) - sizes
         ends, held, memories = _copy(hidden), _copy(memory), items.new_empty(n, size)
-        bent, before, out = items.new_empty(n, size), items.new_zeros(len(items), size), items.new_empty(n, size)
+        bent, before, out = items.new_empty(n, size), items.new_empty(len(items), size), items.new_empty(n, size)
+        is_padding = torch.ones(len(items), dtype=torch.bool)
+        is_padding[rows] = False
+        padding = is_padding.nonzero()[:, 0]
+        before[padding] = 0.0
         across = weight.t().contiguous()
 
         def run(first: int, last: int) -> None:
-            loops.call("kvec_cell", gates, across, sizes, offsets, len(offsets), rows, places, size,
+            loops.call("kvec_cell", gates, bias, across, sizes, offsets, len(offsets), rows, places, size,
                        first, last, ends, held, memories, bent, before, out)  # fmt: skip
 
         loops.in_threads(run, len(hidden))
-        ctx.save_for_backward(items, weight_in, weight, memory, gates, memories, bent, before)
+        ctx.save_for_backward(items, weight_in, weight, memory, gates, memories, bent, before, padding)
         ctx.layout = sizes, offsets, len(offsets), rows, places, size
         return out, ends, held
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        items, weight_in, weight, start, gates, memories, bent, before = ctx.saved_tensors
+        items, weight_in, weight, start, gates, memories, bent, before, padding = ctx.saved_tensors
         grad, d_hidden, d_memory = gradients[0].contiguous(), _copy(gradients[1]), _copy(gradients[2])
-        d_gates = torch.zeros_like(gates)
+        d_gates = torch.empty_like(gates)
+        d_gates[padding] = 0.0
 
         def back(first: int, last: int) -> None:
             loops.call("kvec_cell_back", gates, weight, *ctx.layout, first, last, start, memories, bent, grad, d_hidden,
