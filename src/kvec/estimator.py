@@ -16,10 +16,11 @@ import torch
 from kvec.decide.checkpoint import Trained, load_model, save_model
 from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
+from kvec.decide.replaying import dropped_items, score_table
 from kvec.decide.scoring import Scores
 from kvec.decide.stream import Stream
 from kvec.learn.display import TrainingDisplay
-from kvec.learn.fitting import Pretrained, Progress, fit_model, score_items
+from kvec.learn.fitting import Pretrained, Progress, fit_model
 from kvec.learn.trainer import Run, Step, traces
 from kvec.read.rows import read_table
 from kvec.read.table import Table, require_labels
@@ -27,7 +28,7 @@ from kvec.report.curves import Traces, stop_at_threshold
 from kvec.report.metrics import Summary, summarise
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.tangling import Split, tangled
-from kvec.tangle.visibility import make_rule
+from kvec.tangle.visibility import make_rule, without
 from kvec.words.config import Config
 from kvec.words.errors import DataError, ModelError, SettingError
 from kvec.words.explanation import Explanation
@@ -190,9 +191,11 @@ class KVEC:
         index -= int(tangles.sequence_starts[same[0]])
         its_own = tangles.frame[int(tangles.starts[same[0]]) : int(tangles.starts[same[-1] + 1])]
         tangles = encode_tangles(its_own, model.schema, model.vocabulary)
-        block = model.config.training.block
-        steps = explain_sequence(model.network, tangles, make_rule(model.config.visibility), index, block)
         table = decision_table(tangles, model.vocabulary, self.scores(tangles), model.threshold)
+        rule = make_rule(model.config.visibility)
+        if model.config.deciding.after_halt == "drop":
+            rule = without(rule, dropped_items(tangles, table["n_observed"].to_numpy()))
+        steps = explain_sequence(model.network, tangles, rule, index, model.config.training.block)
         (decision,) = decisions(table[index : index + 1], model.vocabulary.label_names)
         return Explanation(decision, model.vocabulary.labels[0], model.threshold, steps)
 
@@ -225,7 +228,7 @@ class KVEC:
     def scores(self, tangles: Tangles, on_items: Callable[[int, int], None] | None = None) -> Scores:
         """Halting score and class probabilities after every item."""
         self.model_.network.to(self._device())
-        return score_items(self.model_.network, tangles, self.model_.config, on_items)
+        return score_table(self.model_.network, tangles, self.model_.config, on_items)
 
     def traces(self, tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
         """The labelled sequences' scores, for curves."""

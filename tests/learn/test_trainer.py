@@ -271,7 +271,7 @@ def test_validation_measures_the_decisions(is_tuned: bool) -> None:
     ]
     tangles, network = encode(frame_of(*arrivals)), small_network()
     config = Config(deciding=Deciding(threshold=None if is_tuned else 0.55))
-    record = validate(network, tangles, RULE, config)
+    record = validate(network, tangles, config)
     assert is_tuned or record["threshold"] == 0.55
     table = decision_table(tangles, VOCABULARY, score(network, tangles, RULE), record["threshold"])
     results = []
@@ -283,7 +283,7 @@ def test_validation_measures_the_decisions(is_tuned: bool) -> None:
     means = np.mean(results, axis=0)
     assert [record[name] for name in ("accuracy", "earliness", "hm")] == pytest.approx(means.tolist())
     if is_tuned:
-        fixed = validate(network, tangles, RULE, replace(config, deciding=Deciding(threshold=0.5)))
+        fixed = validate(network, tangles, replace(config, deciding=Deciding(threshold=0.5)))
         first = traces(tangles, score(network, tangles, RULE))
         assert len(first.truth) == int((tangles.labels[:, 0] >= 0).sum())
         assert fixed["end_accuracy"] == record["end_accuracy"]

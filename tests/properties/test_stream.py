@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvec.decide.deployed import Deployed
-from kvec.decide.halting import decision_table
+from kvec.decide.halting import decision_table, first_halts
 from kvec.decide.model import build_network
+from kvec.decide.replaying import dropped_items, replay
 from kvec.decide.scoring import score
 from kvec.decide.stream import Stream, resume
 from kvec.read.rows import read_table
 from kvec.read.table import Table, iterate
 from kvec.tangle.tangles import encode_tangles
 from kvec.tangle.tangling import arrange
-from kvec.tangle.visibility import make_rule
+from kvec.tangle.visibility import make_rule, without
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.items import Decision, Item
@@ -182,3 +183,33 @@ def test_the_same_model_takes_over_unnoticed(frame: pl.DataFrame, share: float) 
     changed.take_over(wide)
     found += fed(changed, items[stop:], [5]) + changed.close()
     assert_same(found, wanted)
+
+
+@pytest.mark.parametrize("rule", ["paper", "window"])
+@given(frame=tables())
+@settings(max_examples=40, deadline=None)
+def test_dropping_after_a_halt_hides_exactly_what_came_after(rule: str, frame: pl.DataFrame) -> None:
+    """The replay agrees with one pass in which the items that it dropped are hidden, and the stream with the replay."""
+    model, network = MODELS[rule]
+    config = model.config.override(["visibility.window=100", "deciding.after_halt=drop"])
+    table = read(frame)
+    tangles = encode_tangles(table.frame, model.schema, model.vocabulary)
+    replayed = replay(network, tangles, config, 0.5, dtype=np.float64)
+    halted = first_halts(replayed, 0.5)
+    length = tangles.sequences.length
+    n_observed = np.where(halted > 0, halted, length)
+    hidden = without(make_rule(config.visibility), dropped_items(tangles, n_observed))
+    one_pass = score(network, tangles, hidden)
+    reached = tangles.sequences.position[tangles.sequences.by_sequence] < np.repeat(n_observed, length)
+    np.testing.assert_allclose(one_pass.halt[reached], replayed.halt[reached], atol=SCORE)
+    np.testing.assert_allclose(one_pass.classes[0][reached], replayed.classes[0][reached], atol=SCORE)
+    dropping = Deployed(model.weights, model.vocabulary, model.schema, config, True, 0.5)
+    stream = Stream(dropping, dtype=np.float64)
+    named = by_name(stream.feed_many(iterate(table)) + stream.close())
+    wanted = decision_table(tangles, model.vocabulary, replayed, 0.5)
+    assert len(named) == len(wanted)
+    for row in wanted.iter_rows(named=True):
+        one = named[f"{row['tangle']}/{row['key']}/{row['sequence']}"]
+        assert (one.n_observed, one.reason) == (row["n_observed"], row["reason"])
+        assert one.probability == pytest.approx(row["probability"], abs=SCORE)
+    assert stream.counters.after_halt == int((length - n_observed).sum())

@@ -30,7 +30,7 @@ def _replay(new: Engine, old: Engine) -> None:
     for tangle in old.arrivals.tangles.values():
         first = tangle.n_arrived - len(tangle.rows)
         n_opened = tangle.n_opened - len(opened.get(tangle.id, ()))
-        new.arrivals.tangles[tangle.id] = TangleState(tangle.id, first, max(n_opened, 0))
+        new.arrivals.tangles[tangle.id] = TangleState(tangle.id, n_arrived=first, n_opened=max(n_opened, 0))
     remembered = list(old.arrivals.sightings.raw.values())
     for start in range(0, len(remembered), new.chunk):
         for item, number in remembered[start : start + new.chunk]:
@@ -68,7 +68,6 @@ def _align(new: Engine, old: Engine) -> None:
     arrivals.tangles = OrderedDict((id, arrivals.tangles[id]) for id in before.tangles)
     for id, tangle in arrivals.tangles.items():
         theirs_too = before.tangles[id]
-        tangle.n_opened, tangle.clock, tangle.time_before = (
-            theirs_too.n_opened, theirs_too.clock, theirs_too.time_before,
-        )  # fmt: skip
+        tangle.n_opened, tangle.n_passed = theirs_too.n_opened, theirs_too.n_passed
+        tangle.clock, tangle.time_before = theirs_too.clock, theirs_too.time_before
     arrivals.numbers, arrivals.next_number = before.numbers.copy(), before.next_number

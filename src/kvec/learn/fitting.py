@@ -12,7 +12,7 @@ import torch
 
 from kvec.decide.checkpoint import Trained, validation_arrays
 from kvec.decide.model import Network
-from kvec.decide.scoring import Scores, score
+from kvec.decide.replaying import score_table
 from kvec.learn.memory import build_in_memory, refused_by, way_out_of_batches
 from kvec.learn.resuming import fingerprint, keep_run, resume_run
 from kvec.learn.trainer import Run, Step, new_run, operating_point, traces, train
@@ -67,21 +67,12 @@ def fit_model(
 
     with refused_by(lambda: way_out_of_batches(config.training) + _kept(run, progress.path)):
         train(run, learned, held_out, make_rule(config.visibility), config, progress.on_step, after_epoch)
-        scores = score_items(network, held_out, config)
-    theta = operating_point(traces(held_out, scores), config.deciding.threshold)
+        scores = score_table(network, held_out, config)
+    theta = operating_point(traces(held_out, scores), config.deciding.fixed)
     return Trained(
         network, vocabulary, schema, config, has_time, theta, run.history, split.to_dict() if split else None,
         validation_arrays(scores.offsets, scores.halt, scores.classes, held_out.labels, held_out.tangle_of), about,
     )  # fmt: skip
-
-
-def score_items(
-    network: Network, tangles: Tangles, config: Config, on_items: Callable[[int, int], None] | None = None
-) -> Scores:
-    """Halting score and class probabilities after every item, by the model's own settings."""
-    sizes = config.training
-    rule = make_rule(config.visibility)
-    return score(network, tangles, rule, sizes.batch, sizes.batch_items, sizes.block, on_items)
 
 
 def _kept(run: Run, path: Path | None) -> str:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from kvec.decide.model import Network, Outputs, in_batch_order, run_blocks
-from kvec.decide.scoring import Scores, score
+from kvec.decide.replaying import score_table
+from kvec.decide.scoring import Scores
 from kvec.learn.losses import (
     Layout,
     Terms,
@@ -25,9 +26,9 @@ from kvec.learn.losses import (
 )
 from kvec.report.curves import Traces, best_threshold, stop_at_threshold
 from kvec.report.metrics import accuracy, earliness, harmonic_mean
-from kvec.tangle.batch import Batch, plan_batches
+from kvec.tangle.batch import Batch, Draw, plan_batches
 from kvec.tangle.tangles import Tangles
-from kvec.tangle.visibility import Rule
+from kvec.tangle.visibility import Flags, Rule, without
 from kvec.words.config import Config, Training
 
 Record = dict[str, float]
@@ -123,8 +124,8 @@ def train(
     with torch.random.fork_rng(devices=[]):
         while not run.is_finished:
             started = time.perf_counter()
-            terms = _epoch(run, training, rule, settings, delays, weights, on_step, started)
-            record = terms | validate(run.network, validation, rule, config)
+            terms = _epoch(run, training, rule, config, delays, weights, on_step, started)
+            record = terms | validate(run.network, validation, config)
             record["seconds"] = time.perf_counter() - started
             run.history.append({"epoch": float(run.epoch + 1), **record})
             if run.best_record is run.history[-1]:
@@ -144,9 +145,10 @@ def train(
 
 
 def _epoch(
-    run: Run, tangles: Tangles, rule: Rule, settings: Training, delays: Tensor, weights: list[Tensor] | None,
+    run: Run, tangles: Tangles, rule: Rule, config: Config, delays: Tensor, weights: list[Tensor] | None,
     on_step: Callable[[Step], None] | None, started: float,
 ) -> Record:  # fmt: skip
+    settings, drops = config.training, config.deciding.after_halt == "drop"
     rng = np.random.default_rng([settings.seed, run.epoch])  # so that a resumed run draws as an unbroken one
     most = max(min(settings.batch, tangles.n_tangles // LEAST_STEPS), 1)
     batches = plan_batches(tangles.sizes, most, settings.batch_items, settings.block, rng)
@@ -159,7 +161,7 @@ def _epoch(
         for group in run.optimizers["network"].param_groups:
             group["lr"] = rate
         cost = delay_cost_at(settings, done)
-        terms = train_batch(run, Batch.of(tangles, members), rule, settings, delays, weights, rng, cost)
+        terms = train_batch(run, Batch.of(tangles, members), rule, settings, delays, weights, rng, cost, drops)
         n_tangles += len(members)
         for name, value in terms.items():
             sums[name] = sums.get(name, 0.0) + value * len(members)
@@ -187,9 +189,11 @@ def delay_cost_at(settings: Training, done: float) -> float | None:
 
 def train_batch(
     run: Run, batch: Batch, rule: Rule, settings: Training, delays: Tensor, weights: list[Tensor] | None,
-    rng: np.random.Generator, delay_cost: float | None,
+    rng: np.random.Generator, delay_cost: float | None, drops: bool = False,
 ) -> dict[str, float]:  # fmt: skip
     """Learn from one batch of tangles: one update for each block. Without a delay cost the policy learns nothing.
+
+    With `drops`, halts are sampled first, and what comes after its sequence's halt is seen by no other sequence.
 
     Tangles of several blocks are run twice: once without gradients, to know every score that the loss of a whole
     sequence needs, and once block by block, to pass back the gradient that the loss has at each score.
@@ -203,6 +207,8 @@ def train_batch(
     seed = int(rng.integers(2**62))
     sampling = torch.Generator().manual_seed(int(rng.integers(2**62)))
     is_head = settings.objective == "paper" and settings.policy_gradient == "head"
+    if drops:
+        rule = without(rule, _sample_dropped(network, batch, rule, settings.block, draw, layout, sampling, seed))
 
     def blocks() -> Iterator[tuple[Any, Outputs]]:
         torch.manual_seed(seed)
@@ -243,6 +249,22 @@ def train_batch(
             _update(run, settings.clip)
             done += n
     return {"loss": float(total.detach()), **terms.to_floats()}
+
+
+@torch.no_grad()
+def _sample_dropped(
+    network: Network, batch: Batch, rule: Rule, block: int, draw: Draw, layout: Layout, sampling: torch.Generator,
+    seed: int,
+) -> Flags:  # fmt: skip
+    """One halt per sequence, sampled from the policy as it is; the items of the table that come after them."""
+    torch.manual_seed(seed)
+    parts = [(part.items, outputs) for part, outputs in run_blocks(network, batch, rule, block, draw)]
+    order = in_batch_order([items for items, _ in parts], batch)
+    halt = Outputs.joined([outputs for _, outputs in parts]).taken(order).halt
+    late = layout.columns >= sample_episodes(halt, layout, sampling).n_observed[layout.rows]
+    dropped = np.zeros(batch.tangles.n_items, bool)
+    dropped[batch.items[late.cpu().numpy()]] = True
+    return dropped
 
 
 def _update(run: Run, clip: float) -> None:
@@ -296,12 +318,11 @@ def operating_point(found: Traces, threshold: float | None) -> float:
     return best_threshold(found)[0] if threshold is None else threshold
 
 
-def validate(network: Network, tangles: Tangles, rule: Rule, config: Config) -> Record:
+def validate(network: Network, tangles: Tangles, config: Config) -> Record:
     """Accuracy, earliness and HM at the operating point, and accuracy at the sequences' ends; means over columns."""
-    settings = config.training
-    scores = score(network, tangles, rule, settings.batch, settings.batch_items, settings.block)
+    scores = score_table(network, tangles, config)
     found = [traces(tangles, scores, column) for column in range(len(network.n_classes))]
-    theta = operating_point(found[0], config.deciding.threshold)
+    theta = operating_point(found[0], config.deciding.fixed)
     results = []
     for each in found:
         n_observed = stop_at_threshold(each, theta)

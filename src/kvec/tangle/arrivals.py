@@ -68,7 +68,7 @@ class Arrivals:
         gap = tangle_gap = None
         if time is not None:
             gap = time - live.time if live.n_items else None
-            tangle_gap = time - tangle.time_before if tangle.n_arrived else None
+            tangle_gap = time - tangle.time_before if tangle.n_arrived + tangle.n_passed else None
         if (
             live.session < 0
             or coded.session != live.session_value
@@ -91,7 +91,7 @@ class Arrivals:
         if time is not None:
             live.time = tangle.time_before = time
             tangle.clock = max(tangle.clock, time)
-        return Booked(item, coded, live, row, position, arrival, gap, tangle_gap)
+        return Booked(item, coded, live, row, position, arrival + tangle.n_passed, gap, tangle_gap)
 
     def pass_by(self, live: Live, time: float | None, wall: float) -> None:
         """Note an item of a decided sequence that is dropped: it keeps its sequence live, and nobody sees it."""
@@ -100,8 +100,9 @@ class Arrivals:
         self.live.move_to_end(live.serial)
         live.n_items += 1
         live.wall = wall
+        live.tangle.n_passed += 1
         if time is not None:
-            live.time = time
+            live.time = live.tangle.time_before = time
             live.tangle.clock = max(live.tangle.clock, time)
 
     def find(self, tangle: TangleId, key: Key) -> Live | None:
@@ -183,7 +184,7 @@ class Arrivals:
         tangle_number = {id: number for number, id in enumerate(self.tangles)}
         facts |= {
             "tangles": [
-                [t.id, t.n_arrived, t.n_opened, t.clock, t.time_before, [int(new_row[row]) for row in t.rows]]
+                [t.id, new_row[list(t.rows)].tolist(), t.n_arrived, t.n_opened, t.n_passed, t.clock, t.time_before]
                 for t in self.tangles.values()
             ],
             "live": [
@@ -204,10 +205,7 @@ class Arrivals:
     def restore(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], coder: Coder) -> None:
         """Remember what `to_plain` told, and nothing else; `coder` tells again which values match."""
         self.n_places, self._free_places, self._left_places = len(facts["live"]), [], []
-        tangles = [
-            TangleState(id, n_arrived, n_opened, clock, time_before, deque(rows))
-            for id, n_arrived, n_opened, clock, time_before, rows in facts["tangles"]
-        ]
+        tangles = [TangleState(id, deque(rows), *counts) for id, rows, *counts in facts["tangles"]]
         self.tangles = OrderedDict((tangle.id, tangle) for tangle in tangles)
         self.live = OrderedDict()
         for place, told in enumerate(facts["live"]):

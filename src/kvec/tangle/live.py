@@ -39,11 +39,12 @@ class TangleState:
     """One tangle of the stream."""
 
     id: TangleId
+    rows: deque[int] = field(default_factory=deque)  # its remembered items, oldest first
     n_arrived: int = 0
     n_opened: int = 0
+    n_passed: int = 0  # items that were dropped since their sequences were decided
     clock: float = -np.inf  # the newest time of any of its items
     time_before: float = 0.0  # of the item that was booked last
-    rows: deque[int] = field(default_factory=deque)  # its remembered items, oldest first
     live: OrderedDict[Key, Live] = field(default_factory=OrderedDict)  # the one whose last item is oldest first
     holders: dict[tuple[Any, ...], int] = field(default_factory=dict)  # match value → the newest item that holds it
 

@@ -6,7 +6,7 @@ out one after the other: item `first + q` sees `items[starts[q]:starts[q + 1]]`,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -20,6 +20,8 @@ F = TypeVar("F", bound=Any)
 WINDOWS = {"paper": 1024, "window": 256}
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+NONE_DROPPED: Flags = np.zeros(0, bool)
 
 
 def _compiled(function: F) -> F:
@@ -53,6 +55,11 @@ class Rule(Protocol):
     @property
     def most(self) -> int:
         """So many items one item sees at the most, itself included."""
+        ...
+
+    @property
+    def dropped(self) -> Flags:
+        """Items of a table that only their own sequence sees, since they came after its halt; empty: there are none."""
         ...
 
     def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
@@ -94,6 +101,7 @@ class PaperRule:
     window: int
     own: int
     others: int
+    dropped: Flags = field(default_factory=lambda: NONE_DROPPED, compare=False)
 
     @property
     def most(self) -> int:
@@ -106,6 +114,7 @@ class PaperRule:
         starts, items = _paper_lists(
             origin, first, last, self.window, min(self.own, self.window), min(self.others, self.window),
             tangles.previous, tangles.previous_match, tangles.sequences.sequence, tangles.session,
+            self.dropped,
         )  # fmt: skip
         return Visible(starts, items, np.zeros(len(items), np.float32))
 
@@ -119,6 +128,7 @@ class WindowRule:
     """Every item of the recent past, whatever its key."""
 
     window: int
+    dropped: Flags = field(default_factory=lambda: NONE_DROPPED, compare=False)
 
     @property
     def most(self) -> int:
@@ -132,11 +142,23 @@ class WindowRule:
         counts = arrivals - oldest + 1
         starts = np.concatenate([[0], np.cumsum(counts)])
         items = np.repeat(arrivals + starts[:-1], counts) - np.arange(starts[-1])
+        if len(self.dropped):
+            sequence = tangles.sequences.sequence
+            stays = ~self.dropped[items] | (sequence[items] == np.repeat(sequence[first:last], counts))
+            starts = np.concatenate([[0], np.cumsum(stays)])[starts]
+            items = items[stays]
         return Visible(starts, items, np.zeros(len(items), np.float32))
 
     def see(self, links: Links, row: int, oldest: int, out: Rows, n: int) -> int:
         """The rows that an arriving item sees."""
         return _window_rows(links.items, row, oldest, out, n)
+
+
+def without(rule: Rule, dropped: Flags) -> Rule:
+    """The same rule over a table some of whose items are dropped."""
+    if isinstance(rule, PaperRule | WindowRule):
+        return replace(rule, dropped=dropped)
+    raise TypeError(f"{type(rule).__name__} cannot drop items")
 
 
 def make_rule(settings: Visibility) -> Rule:
@@ -155,8 +177,10 @@ def make_rule(settings: Visibility) -> Rule:
 def _paper_lists(
     origin: int, first: int, last: int, window: int, own: int, others: int,
     previous: Ints, previous_match: Ints, sequence: npt.NDArray[np.int32], session: npt.NDArray[np.int32],
+    dropped: Flags,
 ) -> tuple[Ints, Ints]:  # fmt: skip
     """Walk the items from `origin` on, in order; list what those from `first` on see."""
+    drops = len(dropped) > 0
     low, high = session[origin], session[origin]
     for i in range(origin, last):
         low, high = min(low, session[i]), max(high, session[i])
@@ -183,13 +207,14 @@ def _paper_lists(
         m, left = previous_match[i], others
         while left > 0 and m >= 0 and m >= oldest:
             s = session[m] - low
-            if sequence[m] != sequence[i] and taken[s] != i:
+            if sequence[m] != sequence[i] and taken[s] != i and not (drops and dropped[m]):
                 taken[s] = i
                 j = newest[s]
                 while left > 0 and j >= 0 and j >= oldest and session[j] == session[m]:
-                    items[n] = j
-                    n += 1
-                    left -= 1
+                    if not (drops and dropped[j]):
+                        items[n] = j
+                        n += 1
+                        left -= 1
                     j = previous[j]
             m = previous_match[m]
         starts[i - first + 1] = n

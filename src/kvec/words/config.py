@@ -50,7 +50,12 @@ class Deciding:
     """When a sequence is decided."""
 
     threshold: float | None = None  # θ: halt at the first score that reaches it; None: the best by HM on validation
-    after_halt: str = "keep"  # items of decided sequences go on serving others
+    after_halt: str = "keep"  # items of decided sequences: keep them as context for others, or drop them
+
+    @property
+    def fixed(self) -> float | None:
+        """θ where it is settled before training: given, or 0.5 where items are dropped by it; None: to be chosen."""
+        return 0.5 if self.threshold is None and self.after_halt == "drop" else self.threshold
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Training:
 _CHOICES: dict[str, tuple[str, ...]] = {
     "visibility.rule": ("paper", "window"),
     "encoder.time": ("auto", "order", "gaps", "both"),
-    "deciding.after_halt": ("keep",),
+    "deciding.after_halt": ("keep", "drop"),
     "training.objective": ("expected", "paper"),
     "training.delay": ("fraction", "items", "seconds"),
     "training.policy_cost": ("cross_entropy", "error"),
