@@ -10,6 +10,7 @@ _HOMES = {
     "load": "kvec.estimator",
     "resume": "kvec.decide.stream",
     "Stream": "kvec.decide.stream",
+    "AsyncStream": "kvec.decide.aio",
     "Status": "kvec.decide.stream",
     "Limits": "kvec.words.limits",
     "Config": "kvec.words.config",
@@ -31,6 +32,7 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
+    from kvec.decide.aio import AsyncStream as AsyncStream
     from kvec.decide.stream import Status as Status
     from kvec.decide.stream import Stream as Stream
     from kvec.decide.stream import resume as resume

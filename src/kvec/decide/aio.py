@@ -1,0 +1,81 @@
+"""The stream for asyncio: the same verbs over the same core, which works in a thread so that the loop stays free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from typing import Any
+
+from kvec.decide.runner import CHUNK
+from kvec.decide.stream import Status, Stream
+from kvec.words.items import Decision, Item, Key, TangleId
+
+
+class AsyncStream:
+    """A stream whose verbs are awaited; they take turns, in the order in which they were called.
+
+    `async for decision in AsyncStream(stream).watch(source)` feeds whatever items are there, and tells decisions as
+    they fall.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self._turn = asyncio.Lock()
+
+    async def feed(self, item: Item) -> list[Decision]:
+        """Take one item."""
+        return await self._call(self.stream.feed, item)
+
+    async def feed_many(self, items: Iterable[Item]) -> list[Decision]:
+        """Take many items, in blocks; the same decisions as one by one."""
+        return await self._call(self.stream.feed_many, items)
+
+    async def tick(self, now: float | None = None, wall: float | None = None) -> list[Decision]:
+        """Let time move on without an item."""
+        return await self._call(self.stream.tick, now, wall)
+
+    async def end(self, tangle: TangleId, key: Key) -> list[Decision]:
+        """Mark the end of a key's sequence."""
+        return await self._call(self.stream.end, tangle, key)
+
+    async def close(self) -> list[Decision]:
+        """Decide every sequence that is still waiting."""
+        return await self._call(self.stream.close)
+
+    async def status(self, tangle: TangleId, key: Key) -> Status | None:
+        """What is known of a key."""
+        async with self._turn:
+            return self.stream.status(tangle, key)
+
+    async def watch(self, source: AsyncIterable[Item], waiting: int = 4 * CHUNK) -> AsyncIterator[Decision]:
+        """Feed a source to its end, then close; no more than `waiting` items are read ahead."""
+        queue: asyncio.Queue[Item | None] = asyncio.Queue(waiting)
+
+        async def read() -> None:
+            try:
+                async for item in source:
+                    await queue.put(item)
+            except Exception:
+                await queue.put(None)
+                raise
+            await queue.put(None)
+
+        reading = asyncio.create_task(read())
+        try:
+            is_open = True
+            while is_open:
+                items = [await queue.get()]
+                while not queue.empty() and len(items) < CHUNK:
+                    items.append(queue.get_nowait())
+                is_open = None not in items
+                for decision in await self.feed_many([item for item in items if item is not None]):
+                    yield decision
+            await reading  # raises what the source raised
+            for decision in await self.close():
+                yield decision
+        finally:
+            reading.cancel()
+
+    async def _call(self, verb: Callable[..., list[Decision]], *given: Any) -> list[Decision]:
+        async with self._turn:
+            return await asyncio.to_thread(verb, *given)

@@ -1,0 +1,84 @@
+"""The asyncio form: the same decisions, in turn, with bounded reading ahead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.properties.test_stream import MODELS
+
+from kvec.decide.aio import AsyncStream
+from kvec.decide.stream import Stream
+from kvec.words.items import Decision, Item
+
+MODEL = MODELS["paper"][0]
+ITEMS = [
+    Item(i % 2, i % 3, {"size": i % 4, "way": ("up", "down")[i % 5 == 0], "load": 0.1 * i, "rate": 1.0}, 0.3 * i)
+    for i in range(120)
+]
+
+
+async def arriving(items: list[Item], fails: bool = False) -> AsyncIterator[Item]:
+    for number, item in enumerate(items):
+        if number % 7 == 0:
+            await asyncio.sleep(0)
+        yield item
+    if fails:
+        raise ConnectionError("the source broke off")
+
+
+def in_one_go() -> list[Decision]:
+    stream = Stream(MODEL)
+    return stream.feed_many(ITEMS) + stream.close()
+
+
+def ids(decisions: list[Decision]) -> list[tuple[str, str, int]]:
+    return sorted((d.id, d.label, d.n_observed) for d in decisions)
+
+
+def test_watching_a_source_tells_the_same_decisions() -> None:
+    async def watched(waiting: int) -> list[Decision]:
+        return [d async for d in AsyncStream(Stream(MODEL)).watch(arriving(ITEMS), waiting)]
+
+    for waiting in (1, 5, 1000):
+        assert ids(asyncio.run(watched(waiting))) == ids(in_one_go())
+
+
+def test_verbs_take_turns_in_the_order_of_their_calls() -> None:
+    async def fed() -> list[Decision]:
+        stream = AsyncStream(Stream(MODEL))
+        pieces = [stream.feed_many(ITEMS[i : i + 11]) for i in range(0, len(ITEMS), 11)]
+        told = await asyncio.gather(*pieces)
+        assert (await stream.status(0, 0)) is not None
+        told.append(await stream.end(0, 0))
+        told.append(await stream.tick(now=1e9))
+        told.append(await stream.close())
+        return [d for some in told for d in some]
+
+    decisions = asyncio.run(fed())
+    reasons = {d.id: d.reason for d in decisions}
+    assert len(reasons) == len(decisions)
+    assert "closed" not in reasons.values()  # the tick had expired what was left
+    assert {d.id for d in decisions} == {d.id for d in in_one_go()}
+
+
+def test_a_source_that_breaks_off_is_heard_of() -> None:
+    async def watched() -> None:
+        async for _ in AsyncStream(Stream(MODEL)).watch(arriving(ITEMS[:20], fails=True)):
+            pass
+
+    with pytest.raises(ConnectionError, match="broke off"):
+        asyncio.run(watched())
+
+
+def test_whoever_stops_listening_leaves_nothing_behind() -> None:
+    async def watched() -> int:
+        told = AsyncStream(Stream(MODEL, threshold=0.0)).watch(arriving(ITEMS), waiting=2)
+        async for _ in told:
+            break
+        await told.aclose()  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(watched()) == 1
