@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from kvec.learn.display import TrainingDisplay
 from kvec.learn.fitting import Pretrained, Progress, fit_model
 from kvec.learn.trainer import Run, Step, traces
 from kvec.read.rows import read_table
-from kvec.read.table import Table, require_labels
+from kvec.read.table import Table, iterate, require_labels
 from kvec.report.curves import Traces, stop_at_threshold
 from kvec.report.metrics import Summary, summarise
 from kvec.tangle.tangles import Tangles, encode_tangles
@@ -32,7 +32,7 @@ from kvec.tangle.visibility import make_rule, without
 from kvec.words.config import Config
 from kvec.words.errors import DataError, ModelError, SettingError
 from kvec.words.explanation import Explanation
-from kvec.words.items import Decision
+from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
 from kvec.words.plain import require_known
 from kvec.words.schema import Schema
@@ -201,9 +201,12 @@ class KVEC:
 
     def stream(self, threshold: float | None = None, **limits: Any) -> Stream:
         """Decide while items arrive: feed, tick, end, close. Limits by name, as in `max_live_keys=50_000`."""
-        if not hasattr(self, "model_"):
-            raise ModelError("this KVEC is not fitted yet; call fit, or kvec.load a saved model")
-        return Stream(self.model_.deployed(), Limits.of(limits), threshold)
+        return Stream(self._trained().deployed(), Limits.of(limits), threshold)
+
+    def items(self, data: Any) -> Iterator[Item]:
+        """The items of a table one by one in order of arrival, tangle by tangle, as a stream takes them."""
+        schema = self._trained().schema
+        return iterate(Table(self.tangles(data).frame, schema, "items"))
 
     # -- the parts between, for the doors -----------------------------------------------------------------------
 
@@ -216,9 +219,7 @@ class KVEC:
         """Read data as the model's schema has it."""
         if isinstance(data, Tangles):
             return data
-        if not hasattr(self, "model_"):
-            raise ModelError("this KVEC is not fitted yet; call fit, or kvec.load a saved model")
-        model = self.model_
+        model = self._trained()
         frame = data.frame if isinstance(data, Table) else read_table(data, model.schema, labels_optional=True).frame
         if frame.height == 0:
             raise DataError("there are no items to decide on")
@@ -250,6 +251,11 @@ class KVEC:
         if not hasattr(self, "model_"):
             raise ModelError("this KVEC is not fitted yet, so there is no model to save")
         save_model(self.model_, path)
+
+    def _trained(self) -> Trained:
+        if not hasattr(self, "model_"):
+            raise ModelError("this KVEC is not fitted yet; call fit, or kvec.load a saved model")
+        return self.model_
 
     def _own(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in OWN}
