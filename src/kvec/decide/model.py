@@ -17,7 +17,7 @@ from kvec.encode.attention import AttentionBlock, Cache
 from kvec.encode.embedding import Embedding
 from kvec.encode.fusion import Fusion, Steps
 from kvec.encode.sparse import Lists
-from kvec.tangle.batch import Batch, Block, Draw, Group, Ints
+from kvec.tangle.batch import Batch, Block, Draw, Ints
 from kvec.tangle.tangles import embedded_sizes
 from kvec.tangle.visibility import Rule
 from kvec.tangle.vocabulary import Vocabulary
@@ -109,7 +109,7 @@ class Network(nn.Module):
     def forward(self, block: Block, state: State, keep: int | None = None, detach_policy: bool = False) -> Outputs:
         """Run a block on top of `state`, which moves on to the block's end unless `keep` is None: no block follows."""
         flat = self.encode(block, state, keep).flatten(0, 1)  # (B·T, D)
-        steps, who = steps_of(block)
+        steps, who = Steps(block.step_rows, block.step_places, block.step_sizes), block.sequences
         fused, hidden, memory = self.fusion(flat, steps, state.hidden[who], state.memory[who])
         if keep is not None:
             state.hidden = state.hidden.index_copy(0, who, hidden.detach())
@@ -150,32 +150,12 @@ def lists_of(block: Block) -> Lists:
     return Lists(block.starts, block.rows, block.bias, block.n_context + block.codes.shape[1])
 
 
-def steps_of(block: Block) -> tuple[Steps, Tensor]:
-    """The block's sequences as the fusion takes them, step by step, and which they are, longest first."""
-    n = sum(len(group.sequences) for group in block.groups)
-    numbers, first = [], 0  # of each cell of the groups: its step, then its sequence
-    for group in block.groups:
-        steps, width = group.rows.shape
-        numbers.append((torch.arange(steps)[:, None] * n + torch.arange(first, first + width)).flatten())
-        first += width
-    number = torch.cat(numbers).to(block.gather.device)[block.gather]
-    found = torch.full((int(number.max()) + 1,), -1, device=number.device)
-    found[number] = torch.arange(len(number), device=number.device)
-    places = found[found >= 0]
-    number = number[places]
-    sizes = torch.bincount(number // n)
-    rows = torch.cat([group.rows.flatten() for group in block.groups])[block.gather]
-    who = torch.cat([group.sequences for group in block.groups])[number[: int(sizes[0])]]
-    return Steps(rows[places], places, sizes.cpu()), who
-
-
 def to_device(block: Block, device: torch.device) -> Block:
     """The block with its tensors on a device."""
     if device.type == "cpu":
         return block
     moved: dict[str, Any] = {name: v.to(device) for name, v in vars(block).items() if isinstance(v, Tensor)}
-    groups = tuple(Group(group.rows.to(device), group.sequences.to(device)) for group in block.groups)
-    return replace(block, groups=groups, **moved)
+    return replace(block, **{**moved, "step_sizes": block.step_sizes})
 
 
 def in_batch_order(parts: list[Ints], batch: Batch) -> Tensor:

@@ -22,14 +22,6 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Group:
-    """Sequences of like length that the fusion runs side by side; padding repeats a row or a sequence."""
-
-    rows: Tensor  # (L, S) the items' rows in the flattened block
-    sequences: Tensor  # (S,) indices among the sequences of all B tangles
-
-
-@dataclass(frozen=True)
 class Block:
     """Some consecutive items of each of B tangles, ready for the network."""
 
@@ -43,8 +35,10 @@ class Block:
     rows: Tensor  # (pairs,) int32, rows of its tangle's C + T items
     bias: Tensor  # (pairs,) added to the attention score
     n_context: int  # C
-    groups: tuple[Group, ...]
-    gather: Tensor  # (N,) where each real item lies in the groups' padded outputs
+    step_rows: Tensor  # (N,) where each real item lies among the B·T, step by step, the longest sequence first
+    step_places: Tensor  # (N,) where it lies sequence by sequence
+    step_sizes: Tensor  # (L,) how many sequences reach each step
+    sequences: Tensor  # (S,) which they are among the batch's, the longest first
     items: Ints  # (N,) indices in the table, sequence by sequence
 
 
@@ -88,9 +82,9 @@ class Batch:
         """The tangles in blocks of at most `size` items, each with as much context as the rule's window reaches."""
         longest = int(self.tangles.sizes[self.members].max())
         for first in range(0, longest, size):
-            yield self._block(rule, first, min(first + size, longest), slots, draw, is_whole=longest <= size)
+            yield self._block(rule, first, min(first + size, longest), slots, draw)
 
-    def _block(self, rule: Rule, first: int, last: int, slots: int, draw: Draw | None, is_whole: bool) -> Block:
+    def _block(self, rule: Rule, first: int, last: int, slots: int, draw: Draw | None) -> Block:
         t = self.tangles
         starts, sizes = t.starts[self.members], t.sizes[self.members]
         arrival = np.arange(first, last)
@@ -113,7 +107,7 @@ class Batch:
             arrival=torch.from_numpy(order.astype(np.int64)),
             gaps=None if t.gaps is None else torch.from_numpy(t.gaps[items].astype(np.int64)),
             **self._visible(rule, first, last),
-            **self._sequences(items, real, is_whole),
+            **self._sequences(items, real),
         )
 
     def _visible(self, rule: Rule, first: int, last: int) -> dict[str, Any]:
@@ -135,34 +129,26 @@ class Batch:
             "n_context": context,
         }
 
-    def _sequences(self, items: Ints, real: npt.NDArray[np.bool_], is_whole: bool) -> dict[str, Any]:
-        """Lay the block's real items out sequence by sequence, in groups of like length.
-
-        Where other blocks follow, the lengths of a group are equal, so that its last states are all real.
-        """
-        t = self.tangles
+    def _sequences(self, items: Ints, real: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        """The block's real items, sequence by sequence and step by step."""
+        owners = self.tangles.sequences.sequence
         rows = np.flatnonzero(real)
         flat = items.ravel()[rows]
-        rows = rows[np.lexsort((flat, t.sequences.sequence[flat]))]
+        rows = rows[np.lexsort((flat, owners[flat]))]
         flat = items.ravel()[rows]
-        owner, starts, counts = np.unique(t.sequences.sequence[flat], return_index=True, return_counts=True)
+        owner, starts, counts = np.unique(owners[flat], return_index=True, return_counts=True)
         longest_first = np.argsort(-counts, kind="stable")
-        starts, counts = starts[longest_first], counts[longest_first]
-        local = _find(self.sequences, owner)[longest_first]
-        groups, gather, done = [], np.empty(len(rows), np.int64), 0
-        for first, last in _like_lengths(counts, *((32, 0.75) if is_whole else (1, 1.0))):
-            who = np.arange(first, last)
-            longest = int(counts[first])
-            if is_whole:  # few different shapes: the fusion prepares itself anew for each
-                longest = -(-longest // 8) * 8
-                who = np.concatenate([who, np.full(-len(who) % 16, last - 1)])
-            steps = np.arange(longest)[:, None]
-            within = (steps < counts[who]) & (np.arange(len(who)) < last - first)  # (L, S)
-            index = np.where(within, starts[who] + steps, starts[who])
-            groups.append(Group(torch.from_numpy(rows[index]), torch.from_numpy(local[who])))
-            gather[index[within]] = done + np.flatnonzero(within)
-            done += within.size
-        return {"groups": tuple(groups), "gather": torch.from_numpy(gather), "items": flat}
+        rank = np.empty(len(owner), np.int64)
+        rank[longest_first] = np.arange(len(owner))
+        step = np.arange(len(rows)) - np.repeat(starts, counts)
+        order = np.lexsort((np.repeat(rank, counts), step))
+        return {
+            "step_rows": torch.from_numpy(rows[order]),
+            "step_places": torch.from_numpy(order),
+            "step_sizes": torch.from_numpy(np.bincount(step)),
+            "sequences": torch.from_numpy(_find(self.sequences, owner)[longest_first]),
+            "items": flat,
+        }
 
 
 def plan_batches(
@@ -201,13 +187,3 @@ def _ranges(starts: Ints, ends: Ints) -> Ints:
 def _find(values: Ints, wanted: npt.NDArray[np.integer[Any]]) -> Ints:
     order = np.argsort(values)
     return order[np.searchsorted(values, wanted, sorter=order)]
-
-
-def _like_lengths(counts: Ints, least: int, share: float) -> Iterator[tuple[int, int]]:
-    """Cut falling counts into runs that waste little padding."""
-    first = 0
-    for i in range(len(counts)):
-        if i - first >= least and counts[i] < share * counts[first]:
-            yield first, i
-            first = i
-    yield first, len(counts)
