@@ -52,6 +52,7 @@ class Engine:
 
     def __init__(self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike) -> None:
         self.model, self.limits, self.threshold = model, limits, threshold
+        self._near = _logit(min(threshold, 0.999)) - 1  # a lower halting logit never halts
         self._drops = model.config.deciding.after_halt == "drop"
         self.chunk = 1 if self._drops else CHUNK  # what is dropped depends on what was decided before
         self.coder = Coder(model.vocabulary, model.schema)
@@ -138,19 +139,22 @@ class Engine:
         if not self.runner.n:
             return self.settle([event for event in events if isinstance(event, Closed)])
         said = self.runner.run()
-        halt = (1 / (1 + np.exp(-said[:, 0]))).astype(np.float64)  # as batch evaluation compares it
-        reached = (halt >= self.threshold).tolist()
+        logits = said[:, 0].tolist()
         decisions = []
         i = 0
         for event in events:
             if isinstance(event, Closed):
                 decisions += self._decide_closed(event)
                 continue
-            if reached[i] and event.live.decision is None and not event.live.is_foreign:
-                decisions.append(self._decide(event.live, said[i], event.position + 1, None, Reason.HALTED))
+            live = event.live
+            if logits[i] > self._near and live.decision is None and not live.is_foreign and self._halts(said[i, 0]):
+                decisions.append(self._decide(live, said[i], event.position + 1, None, Reason.HALTED))
             i += 1
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions
+
+    def _halts(self, logit: np.floating[Any]) -> bool:
+        return float(1 / (1 + np.exp(-logit))) >= self.threshold  # as batch evaluation compares it
 
     def _decide_closed(self, closed: Closed) -> list[Decision]:
         live = closed.live
@@ -221,3 +225,7 @@ class Engine:
             for time, number, key, value, is_end in waiting:
                 heap.append((time, number, Item(tangle, key, value, time, is_end), self.coder.code(value)))
             self.held[tangle] = Held(clock, n, heap)
+
+
+def _logit(probability: float) -> float:
+    return math.log(probability / (1 - probability)) if probability > 0 else -math.inf

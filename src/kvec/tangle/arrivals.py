@@ -156,8 +156,7 @@ class Arrivals:
         return closed
 
     def _release(self, tangle: TangleState) -> None:
-        while tangle.rows:
-            self.sightings.forget(tangle)
+        self.sightings.release(tangle)
         del self.tangles[tangle.id]
 
     def open(self, tangle: TangleState, key: Key) -> Live:

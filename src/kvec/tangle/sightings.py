@@ -111,6 +111,20 @@ class Sightings:
         self.leave_session(int(self.links.items[row, SESSION]))
         self._left_rows.append(row)
 
+    def release(self, tangle: TangleState) -> None:
+        """Forget all items of a tangle."""
+        rows = list(tangle.rows)
+        for row in rows:
+            del self.raw[row]
+            self._matches.pop(row, None)
+        tangle.rows.clear()
+        tangle.holders.clear()
+        left = self.links.sessions[:, REMEMBERED]
+        sessions, items = np.unique(self.links.items[rows, SESSION], return_counts=True)
+        left[sessions] -= items
+        self._free_sessions += sessions[left[sessions] == 0].tolist()
+        self._left_rows += rows
+
     def settle(self) -> None:
         """After the network has run: give rows that were left to others."""
         self._free_rows += self._left_rows
