@@ -50,10 +50,11 @@ class TangleState:
 
 
 class Remembered(NamedTuple):
-    """An item that others may still see, and the number of its sequence."""
+    """An item that others may still see, the number of its sequence, and what value correlation matches."""
 
     item: Item
     number: int
+    match: tuple[Any, ...] | None
 
 
 class Closed(NamedTuple):

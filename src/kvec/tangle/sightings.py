@@ -40,7 +40,6 @@ class Sightings:
         self.links = Links(np.zeros((LEAST_ROWS, 9), np.int64), np.zeros((LEAST_ROWS, 3), np.int64))
         self.raw: OrderedDict[int, Remembered] = OrderedDict()  # by row, oldest first
         self.n_items = 0  # ever
-        self._matches: dict[int, tuple[Any, ...]] = {}
         self._free_rows = list(range(LEAST_ROWS - 1, -1, -1))
         self._free_sessions = list(range(LEAST_ROWS - 1, -1, -1))
         self._left_rows: list[int] = []
@@ -87,7 +86,6 @@ class Sightings:
                 else:
                     held, held_arrival = holder, items[holder, ARRIVAL]
             tangle.holders[match] = row
-            self._matches[row] = match
         before = tangle.rows[-1] if tangle.rows else -1
         items[row] = (
             tangle.n_arrived, self.n_items, live.serial, live.session, live.newest, live.newest_arrival,
@@ -97,15 +95,14 @@ class Sightings:
         session[NEWEST] = row
         session[REMEMBERED] += 1
         tangle.rows.append(row)
-        self.raw[row] = Remembered(item, live.number)
+        self.raw[row] = Remembered(item, live.number, match)
         self.n_items += 1
         return row
 
     def forget(self, tangle: TangleState) -> None:
         """Forget the oldest remembered item of a tangle."""
         row = tangle.rows.popleft()
-        del self.raw[row]
-        match = self._matches.pop(row, None)
+        match = self.raw.pop(row).match
         if match is not None and tangle.holders[match] == row:
             del tangle.holders[match]
         self.leave_session(int(self.links.items[row, SESSION]))
@@ -116,13 +113,11 @@ class Sightings:
         rows = list(tangle.rows)
         for row in rows:
             del self.raw[row]
-            self._matches.pop(row, None)
         tangle.rows.clear()
         tangle.holders.clear()
-        left = self.links.sessions[:, REMEMBERED]
-        sessions, items = np.unique(self.links.items[rows, SESSION], return_counts=True)
-        left[sessions] -= items
-        self._free_sessions += sessions[left[sessions] == 0].tolist()
+        sessions, left = self.links.items[rows, SESSION], self.links.sessions[:, REMEMBERED]
+        np.subtract.at(left, sessions, 1)
+        self._free_sessions += set(sessions[left[sessions] == 0].tolist())
         self._left_rows += rows
 
     def settle(self) -> None:
@@ -144,7 +139,7 @@ class Sightings:
             items[:, column] = new_row[items[:, column]]
         held[:, NEWEST] = new_row[held[:, NEWEST]]
         facts = {
-            "raw": [[item.key, item.value, item.time, number] for item, number in self.raw.values()],
+            "raw": [[item.key, item.value, item.time, number] for item, number, _ in self.raw.values()],
             "n_items": self.n_items,
         }
         return facts, {"items": items, "sessions": held, "rows": rows}, new_row, new_session
@@ -158,12 +153,11 @@ class Sightings:
         self._free_sessions = list(range(len(self.links.sessions) - 1, len(arrays["sessions"]) - 1, -1))
         self._left_rows = []
         owner = {row: tangle for tangle in tangles for row in tangle.rows}
-        self.raw, self._matches = OrderedDict(), {}
+        self.raw = OrderedDict()
         for row, (key, value, time, number) in enumerate(facts["raw"]):
-            self.raw[row] = Remembered(Item(owner[row].id, key, value, time), number)
             match = coder.code(value).match
+            self.raw[row] = Remembered(Item(owner[row].id, key, value, time), number, match)
             if match is not None:
-                self._matches[row] = match
                 owner[row].holders[match] = row
         self.n_items = facts["n_items"]
 
