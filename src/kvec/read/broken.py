@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import zlib
 from pathlib import Path
-from typing import NoReturn
+
+from kvec.read.arriving_lines import JsonLines
+from kvec.words.errors import DataError
 
 
 def what_is_wrong(path: Path, kind: str, error: BaseException | str) -> str:
@@ -47,19 +48,10 @@ def _broken_csv(text: str) -> str:
 
 
 def _broken_json(text: str) -> str:
+    reader = JsonLines()
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
         try:
-            found = json.loads(line, parse_constant=_no_number)
-        except json.JSONDecodeError as failure:
-            return f"line {number} is not JSON: {failure.msg} at character {failure.colno}"
-        except ValueError as failure:
-            return f"line {number} is not JSON: {failure}"
-        if not isinstance(found, dict):
-            return f'line {number} is no JSON object; each line must be one, such as {{"key": 1, "size": 40}}'
+            reader.cells(line.encode())
+        except DataError as failure:
+            return f"line {number} {failure}"
     return ""
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number; write null")

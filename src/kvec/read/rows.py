@@ -19,7 +19,9 @@ from kvec.read.unfolding import LAST, TIME, unfold
 from kvec.words.errors import DataError, SettingError
 from kvec.words.schema import Field, Schema
 
-__all__ = ["Note", "Table", "find_schema", "iterate", "read_table", "require_labels", "schema_beside"]
+__all__ = [
+    "Note", "Table", "find_schema", "iterate", "read_table", "require_columns", "require_labels", "schema_beside",
+]  # fmt: skip
 
 ROLES = ("tangle", "group", "time", "order", "end")
 ARRIVAL = ("tangle", "key", "group", "time", "order", "end")
@@ -152,12 +154,12 @@ def _named_columns(
     else:
         holder = labels or opened
         here = tuple(n for n in schema.labels if n in holder.columns or not labels_optional)
-        _require(holder, [(name, "labels") for name in here], WAYS_OUT)
+        require_columns(holder.name, holder.columns, [(name, "labels") for name in here], WAYS_OUT)
         if labels:
-            _require(labels, [(name, "key") for name in schema.key])
+            require_columns(labels.name, labels.columns, [(name, "key") for name in schema.key])
         else:
             named += [(name, "labels") for name in here]
-    _require(opened, named, {} if labels_optional else WAYS_OUT)
+    require_columns(opened.name, opened.columns, named, {} if labels_optional else WAYS_OUT)
     if leaking := set(schema.labels) & {field.source for field in schema.values}:
         raise SettingError(f"schema: {min(leaking)!r} is both a value and the label; take it out of the values")
     return [name for name, _ in named], here
@@ -168,15 +170,18 @@ def _columns_of(named: str, columns: Sequence[str]) -> tuple[str, ...]:
     return (named,) if named in columns else tuple(name.strip() for name in named.split(",") if name.strip())
 
 
-def _require(opened: Opened, named: Sequence[tuple[str, str]], ways_out: Mapping[str, str] | None = None) -> None:
+def require_columns(
+    source: str, columns: Sequence[str], named: Sequence[tuple[str, str]], ways_out: Mapping[str, str] | None = None
+) -> None:
+    """Refuse columns that are not there; each is named with its entry of the schema."""
     for name, entry in named:
-        if name not in opened.columns:
-            near = difflib.get_close_matches(name, opened.columns, 1, cutoff=0.6)
+        if name not in columns:
+            near = difflib.get_close_matches(name, columns, 1, cutoff=0.6)
             hint = f" did you mean {near[0]!r}?" if near else ""
             if not near or name in Schema().key:  # a name that nobody gave
                 hint += (ways_out or {}).get(entry, "")
             raise DataError(
-                f"{opened.name}: there is no column {name!r} (schema.{entry});{hint} columns: {_listed(opened.columns)}"
+                f"{source}: there is no column {name!r} (schema.{entry});{hint} columns: {_listed(columns)}"
             )
 
 

@@ -1,0 +1,282 @@
+"""One row of a source as an item: what `read_table` makes of whole columns, for one row at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kvec.read.cells import FALSE, TRUE
+from kvec.words.errors import DataError
+from kvec.words.items import Item, Key, TangleId
+from kvec.words.schema import Field, Outcome, Schema
+
+MOST_CUT = 100_000  # keys whose outcome is remembered, the newest
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*")  # 007 and +7 are names
+_CLOCK = re.compile(
+    r"\+?([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    r"(?:T([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(\.[0-9]+)?)?([+-][0-9]{2}:?[0-9]{2})?)?"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_MISSING = "is empty or not there; every item needs "
+
+Cells = Mapping[str, Any]
+Convert = Callable[[Any], Any]
+
+
+class _Unfit(Exception):
+    """What is wrong with a cell."""
+
+
+class Arriving:
+    r"""Makes items of rows, by a schema.
+
+    Cells are text, numbers or truths. `forms` says that all of them are text, as in a CSV file, and how those of
+    categorical fields are meant (see `form_of`).
+
+    >>> arriving = Arriving(Schema(key=("src", "dst"), time="at", values=(Field("size", kind="binned"),)))
+    >>> arriving.item({"src": "a|b", "dst": 7, "at": "1970-01-01 00:01", "size": 40})
+    Item(tangle=0, key='a\\|b|7', value={'size': 40}, time=60.0, is_end=False)
+    """
+
+    def __init__(self, schema: Schema, forms: Mapping[str, str] | None = None) -> None:
+        self._is_text = forms is not None
+        tangle = tuple(name.strip() for name in schema.tangle.split(",") if name.strip())
+        self._tangle, self._key, self._empty_key = tangle, schema.key, schema.empty_key
+        self._time = schema.time or ("time" if schema.unfold_gap else "")
+        self._end = schema.end
+        self._fields = [(f.name, f.source, _converter(f, forms)) for f in schema.values]
+        self._outcome = schema.outcome
+        self.cut: OrderedDict[tuple[TangleId, Key], None] = OrderedDict()  # keys whose outcome has happened
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The columns that items are made from, with the entry of the schema that names each."""
+        single = [(self._time, "time"), (self._end, "end")]
+        if self._outcome is not None:
+            single.append((self._outcome.column, "outcome"))
+        return [
+            *((name, "key") for name in self._key),
+            *((name, "tangle") for name in self._tangle),
+            *((name, entry) for name, entry in single if name),
+            *((column, "values") for _, column, _ in self._fields),
+        ]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Those of the columns whose cells are names: keys and tangles."""
+        return frozenset((*self._key, *self._tangle))
+
+    def item(self, cells: Cells) -> Item | None:
+        """The item of a row; None where an outcome cuts it away. Cells that do not fit are refused."""
+        column = ""
+        try:
+            found: list[TangleId | Key] = []
+            for columns, empty in ((self._tangle, ""), (self._key, self._empty_key)):
+                parts = []
+                for column in columns:
+                    name = _name(cells.get(column), self._is_text)
+                    if name is None and not empty:
+                        raise _Unfit(_MISSING + "a name here")
+                    parts.append(empty if name is None else name)
+                found.append(parts[0] if len(parts) == 1 else _joined(parts) if parts else 0)
+            tangle, key = found
+            moment = None
+            if self._time:
+                column = self._time
+                moment = _seconds(cells.get(column))
+            is_end = False
+            if self._end:
+                column = self._end
+                is_end = _is_true(cells.get(column))
+            if self._outcome is not None and self._is_cut((tangle, key), cells, self._outcome):
+                return None
+            value = {}
+            for name, column, convert in self._fields:
+                cell = cells.get(column)
+                value[name] = None if cell is None else convert(cell)
+        except _Unfit as problem:
+            raise DataError(f"column {column!r}: {problem}") from None
+        return Item(tangle, key, value, moment, is_end)
+
+    def _is_cut(self, sequence: tuple[TangleId, Key], cells: Cells, outcome: Outcome) -> bool:
+        """Whether a key's outcome has happened, by this row or before."""
+        if sequence in self.cut:
+            return True
+        cell = cells.get(outcome.column)
+        if cell is None or _text(cell) not in (outcome.cut_before or outcome.label_from):
+            return False
+        self.cut[sequence] = None
+        if len(self.cut) > MOST_CUT:
+            self.cut.popitem(last=False)
+        return True
+
+
+def form_of(values: Sequence[str | int]) -> str:
+    """How the text cells of a categorical field are meant, by the values it is known to have.
+
+    >>> form_of((40, 52)), form_of(("1.5", "2")), form_of(("false", "true")), form_of(("007", "1.50"))
+    ('number', 'number', 'boolean', 'text')
+    """
+    texts = [value for value in values if isinstance(value, str)]
+    if texts and set(texts) <= {"true", "false"}:
+        return "boolean"
+    return "number" if all(_is_number_text(text) for text in texts) else "text"
+
+
+def _seconds(cell: Any) -> float:
+    """A time as seconds: from a number, or from text such as 2014-10-22 11:15:41.
+
+    >>> _seconds("2024/05/01 12:30:00.25"), _seconds("2024-05-01T12:30Z"), _seconds("17.5")
+    (1714566600.25, 1714566600.0, 17.5)
+    """
+    found: float | None = None
+    if isinstance(cell, str):
+        found = _clock(cell)
+    elif isinstance(cell, int | float) and not isinstance(cell, bool):
+        found = float(cell) if abs(cell) < 2**1023 else None
+    if found is None or not math.isfinite(found):
+        problem = _MISSING + "a time" if cell is None else f"{_shown(cell)} is no time"
+        raise _Unfit(f"{problem}; write seconds, or a form such as 2024-05-01 12:30:00")
+    return found
+
+
+def _clock(text: str) -> float | None:
+    tidy = re.sub(r"^(\S+)\s+", r"\1T", text.strip().replace("/", "-"))
+    number = _float(tidy)
+    if number is not None:
+        return number
+    parts = _CLOCK.fullmatch(tidy[:-1] + "+00:00" if tidy.endswith("Z") else tidy)
+    if parts is None or int(parts[6] or 0) > 60:  # a leap second is one
+        return None
+    year, month, day, hour, minute, second, fraction, offset = parts.groups()
+    try:
+        start = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), tzinfo=UTC) - _EPOCH
+    except ValueError:
+        return None
+    whole = start // _SECOND + int(second or 0)
+    if offset:
+        east = 3600 * int(offset[1:3]) + 60 * int(offset[-2:])
+        whole += east if offset[0] == "-" else -east
+    return whole + int(((fraction or ".0")[1:7]).ljust(6, "0")) / 1_000_000
+
+
+def _name(cell: Any, is_text: bool) -> str | int | None:
+    """A key or tangle as a whole number or text; None where it is empty."""
+    if cell.__class__ is str:
+        return _whole(cell) if is_text and _WHOLE.fullmatch(cell) else cell
+    if cell is None or cell.__class__ is bool:
+        return None if cell is None else _text(cell)
+    if isinstance(cell, int):
+        return cell if -(2**63) <= cell < 2**63 else str(cell)
+    if not isinstance(cell, float):
+        raise _Unfit(f"holds {_shown(cell)}, not a single value")
+    if math.isnan(cell):
+        return None
+    return int(cell) if cell.is_integer() and abs(cell) < 2**53 else str(cell)
+
+
+def _joined(parts: Sequence[str | int]) -> str:
+    return "|".join([str(part).replace("|", r"\|") for part in parts])  # a|b, c is not a, b|c
+
+
+def _converter(field: Field, forms: Mapping[str, str] | None) -> Convert:
+    """What makes the value of a field from a cell that is not empty."""
+    if field.transform == "first":
+        return lambda cell: _text(cell).split("|", 1)[0].strip()
+    if field.transform == "sign":
+        return lambda cell: None if (number := _number(cell)) is None else int(number >= 0)
+    if field.transform == "magnitude":
+        return lambda cell: None if (number := _number(cell)) is None else abs(number)
+    if field.kind != "categorical":
+        return _number
+    form = None if forms is None else forms[field.name]
+    return {None: _plain, "number": _typed, "boolean": _truth, "text": _text}[form]
+
+
+def _number(cell: Any) -> int | float | None:
+    """A number; None where it is not finite."""
+    if cell.__class__ is float:
+        return cell if math.isfinite(cell) else None
+    if isinstance(cell, int):
+        return int(cell) if -(2**63) <= cell < 2**63 else float(cell) if abs(cell) < 2**1023 else None
+    if isinstance(cell, str):
+        whole = _whole(cell) if _WHOLE.fullmatch(cell) else cell
+        if isinstance(whole, int):
+            return whole
+        found = _float(cell.strip())
+        if found is None:
+            raise _Unfit(f"{_shown(cell)} is no number")
+    else:
+        raise _Unfit(f"holds {_shown(cell)}, not a single value")
+    return found if math.isfinite(found) else None
+
+
+def _plain(cell: Any) -> Any:
+    """A categorical cell that has its type."""
+    if isinstance(cell, str | int):
+        return cell
+    return _number(cell)
+
+
+def _typed(cell: str) -> str | int | float | None:
+    """The text of a cell that stands for a number, where it is one."""
+    if _WHOLE.fullmatch(cell):
+        return _whole(cell)
+    number = None if cell.startswith("0") and cell.isdigit() else _float(cell.strip())
+    return cell if number is None else number if math.isfinite(number) else None
+
+
+def _truth(cell: str) -> str:
+    return cell.lower() if cell.lower() in ("true", "false") else cell
+
+
+def _text(cell: Any) -> str:
+    if cell.__class__ is str:
+        return str(cell)
+    if cell.__class__ is bool:
+        return "true" if cell else "false"
+    if not isinstance(cell, int | float):
+        raise _Unfit(f"holds {_shown(cell)}, not a single value")
+    return str(cell)
+
+
+def _whole(text: str) -> int | str:
+    """A whole number, or its text where it has too many digits."""
+    if len(text) > 18 and not -(2**63) <= int(text[:21]) < 2**63:
+        return text
+    return int(text)
+
+
+def _float(text: str) -> float | None:
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def _is_number_text(text: str) -> bool:
+    number = _float(text)
+    if number is None or not math.isfinite(number):
+        return False
+    return text == (str(int(number)) if number.is_integer() else str(number))
+
+
+def _is_true(cell: Any) -> bool:
+    if cell is None or cell.__class__ is bool:
+        return bool(cell)
+    text = str(int(cell)) if isinstance(cell, int | float) and math.isfinite(cell) else str(cell).lower()
+    if text not in (*TRUE, *FALSE):
+        raise _Unfit(f"{_shown(cell)} is no end mark; use true and false, or 1 and 0")
+    return text in TRUE
+
+
+def _shown(cell: Any) -> str:
+    """A cell as it is told in a message: never long."""
+    kind = {list: "a list", dict: "an object"}.get(cell.__class__)
+    text = repr(cell)
+    return kind or (text if len(text) <= 80 else f"{text[:80]}…")

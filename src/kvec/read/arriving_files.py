@@ -1,0 +1,249 @@
+"""Files as sources of rows: NDJSON and CSV line by line, packed or still growing, and Parquet in slices."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import time
+import zlib
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import polars as pl
+
+from kvec.read.arriving_lines import MOST_BYTES, Arrived, CsvLines, JsonLines, Source, Splitter
+from kvec.read.cells import seconds
+from kvec.read.files import FAILURES
+from kvec.words.errors import DataError, SettingError
+
+BLOCK = 1 << 18  # bytes that are read at once
+HEAD = 4096  # bytes by which a file is known again
+SLICE = 32_768  # rows of a Parquet file that are read at once
+PAUSE = 0.05  # seconds between looks at a file that grows
+
+
+class LineFile(Source):
+    """The lines of a file; `follow` waits for more at its end, and goes on in a file that takes its place."""
+
+    kind = "file"
+
+    def __init__(
+        self, path: Path, decoder: JsonLines | CsvLines, follow: bool = False, most_bytes: int = MOST_BYTES
+    ) -> None:
+        super().__init__(str(path), decoder)
+        self.is_live = follow
+        self._path = path
+        self._splitter = Splitter(most_bytes, has_quotes=isinstance(decoder, CsvLines))
+        self._most_bytes = most_bytes
+        self._waiting: deque[Arrived] = deque()
+        self._offset = self._taken = 0  # behind what was read, and behind what was taken
+        self._line = self._taken_line = 0
+        self._head = b""
+        self._is_over = False
+
+    def start(self, position: Mapping[str, Any]) -> None:
+        """Open the file; where rows of it were taken before, it must be the same file."""
+        super().start(position)
+        self._file = self._opened()
+        try:
+            self._find(position)
+        except DataError:
+            self._file.close()
+            raise
+
+    def _find(self, position: Mapping[str, Any]) -> None:
+        """Go to the place where the next line begins."""
+        self._head = self._read(HEAD)
+        self._offset = self._taken = position.get("offset", 0)
+        self._line = self._taken_line = position.get("line", 0)
+        known = position.get("head_bytes", 0)
+        if known > len(self._head) or _digest(self._head[:known]) != position.get("head", _digest(b"")):
+            raise DataError(
+                f"{self._path}: is not the file that the state stopped in; name that file, or a new --state"
+            )
+        try:
+            end = self._file.seek(self._offset)
+            is_there = not self._offset or (end == self._offset and self._holds(self._offset))
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{self._path}: cannot be read: {error}") from None
+        if not is_there:
+            raise DataError(
+                f"{self._path}: is shorter than when the state was saved in it (byte {self._offset:,}); "
+                "name the whole file, or a new --state"
+            )
+
+    def read(self, most: int, seconds: float) -> list[Arrived] | None:
+        """The next lines."""
+        until = time.monotonic() + seconds
+        while len(self._waiting) < most and not self._is_over:
+            data = self._read(BLOCK)
+            if data:
+                self._add(data)
+            elif not self.is_live:
+                self._is_over = True
+                self._add(b"")
+            elif self._waiting or self._replaced() or time.monotonic() >= until:
+                break
+            else:
+                time.sleep(PAUSE)
+        if not self._waiting and self._is_over:
+            return None
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+    def take(self, arrived: Sequence[Arrived]) -> None:
+        """Move the position on."""
+        if arrived:
+            self._taken, self._taken_line = arrived[-1].after, arrived[-1].last
+
+    def position(self) -> dict[str, Any]:
+        """Where the next line begins, and by what the file is known again."""
+        head = self._head[: min(HEAD, self._taken)]
+        known = {"offset": self._taken, "line": self._taken_line, "head": _digest(head), "head_bytes": len(head)}
+        return super().position() | known
+
+    def has_more(self) -> bool:
+        """Whether there is something behind what was taken."""
+        return self._holds(self._taken + 1)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _add(self, data: bytes) -> None:
+        for piece in self._splitter.feed(data) if data else self._splitter.finish():
+            self._offset += piece.size
+            self._line += piece.lines
+            number = self._line - piece.lines + 1
+            self._waiting.append(Arrived(number, piece.content, self._offset, "", piece.problem))
+
+    def _opened(self) -> IO[bytes]:
+        try:
+            with self._path.open("rb") as file:
+                is_packed = file.read(2) == b"\x1f\x8b"
+            if is_packed and self.is_live:
+                raise SettingError(f"{self._path}: a packed file does not grow line by line; leave out --follow")
+            return gzip.open(self._path) if is_packed else self._path.open("rb")  # type: ignore[return-value]
+        except OSError as error:
+            raise DataError(f"{self._path}: cannot be read: {error.strerror}") from None
+
+    def _read(self, most: int) -> bytes:
+        try:
+            return self._file.read(most)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{self._path}: cannot be read: {error}") from None
+
+    def _holds(self, n_bytes: int) -> bool:
+        """Whether the file has at least so many bytes; its place stays the same."""
+        if not isinstance(self._file, gzip.GzipFile):
+            return os.fstat(self._file.fileno()).st_size >= n_bytes
+        here = self._file.tell()
+        holds = self._file.seek(n_bytes) >= n_bytes
+        self._file.seek(here)
+        return holds
+
+    def _replaced(self) -> bool:
+        """Go on at the beginning where another file has come under this name, or the same was emptied."""
+        held = os.fstat(self._file.fileno())
+        try:
+            named = self._path.stat()
+        except OSError:
+            return False
+        is_same = (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
+        if is_same and named.st_size >= self._file.tell():
+            return False
+        if not is_same:
+            self._file.close()
+            self._file = self._opened()
+        self._file.seek(0)
+        self._head = self._read(HEAD)
+        self._file.seek(0)
+        self._splitter = Splitter(self._most_bytes, has_quotes=isinstance(self._decoder, CsvLines))
+        self._offset = self._taken = self._line = self._taken_line = 0
+        if self._decoder is not None:
+            self._decoder.header = ""
+        return True
+
+
+class ParquetFile(Source):
+    """The rows of a Parquet file."""
+
+    kind = "parquet"
+    unit = "row"
+
+    def __init__(self, path: Path, wanted: Sequence[str], names: Collection[str]) -> None:
+        super().__init__(str(path))
+        self._path, self._wanted, self._names = path, list(dict.fromkeys(wanted)), names
+        self._row = self._taken = 0
+        self._waiting: deque[Mapping[str, Any]] = deque()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the file has."""
+        return list(self._schema())
+
+    def start(self, position: Mapping[str, Any]) -> None:
+        """Open the file, which must have the rows that were taken."""
+        self._row = self._taken = position.get("row", 0)
+        for name, kind in self._schema().items():
+            if name in self._wanted and isinstance(kind, pl.List | pl.Array | pl.Struct | pl.Binary | pl.Object):
+                raise DataError(f"{self._path}, column {name!r}: holds {kind}, not single values")
+        if self._taken > self._height():
+            raise DataError(f"{self._path}: has fewer rows than when the state was saved in it; name a new --state")
+
+    def read(self, most: int, seconds: float) -> list[Arrived] | None:
+        """The next rows."""
+        if not self._waiting:
+            try:
+                rows = pl.scan_parquet(self._path).select(self._wanted).slice(self._row, SLICE).collect()
+            except FAILURES as error:
+                raise self._broken(error) from None
+            self._waiting.extend(
+                rows.select(_plain(rows[name], name in self._names) for name in rows.columns).to_dicts()
+            )
+        if not self._waiting:
+            return None
+        cells = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        first = self._row + 1
+        self._row += len(cells)
+        return [Arrived(number, row) for number, row in enumerate(cells, first)]
+
+    def take(self, arrived: Sequence[Arrived]) -> None:
+        """Move the position on."""
+        if arrived:
+            self._taken = arrived[-1].number
+
+    def position(self) -> dict[str, Any]:
+        """How many rows were taken."""
+        return {"row": self._taken}
+
+    def has_more(self) -> bool:
+        """Whether there is something behind what was taken."""
+        return self._height() > self._taken
+
+    def _height(self) -> int:
+        return int(pl.scan_parquet(self._path).select(pl.len()).collect().item())
+
+    def _schema(self) -> pl.Schema:
+        try:
+            return pl.scan_parquet(self._path).collect_schema()
+        except FAILURES as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: BaseException) -> DataError:
+        first = next(islice(str(error).strip().splitlines(), 1), type(error).__name__)
+        return DataError(f"{self._path}: is not a whole Parquet file ({first}); was it cut off, or renamed?")
+
+
+def _plain(cells: pl.Series, is_name: bool) -> pl.Series:
+    """Cells as text, numbers or truths."""
+    if cells.dtype.is_temporal():
+        return cells.cast(pl.String) if is_name and cells.dtype != pl.Duration else seconds(cells)
+    return cells.cast(pl.Float64) if cells.dtype.is_decimal() else cells
+
+
+def _digest(head: bytes) -> str:
+    return hashlib.blake2b(head, digest_size=16).hexdigest()

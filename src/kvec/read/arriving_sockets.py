@@ -1,0 +1,330 @@
+"""Sources whose rows come once: the standard input, and connections to a TCP or Unix socket.
+
+A connection that only sends is never answered. A sender that wants each line to count exactly once, even if either side
+dies, begins with the line `{"kvec.sender": "its name"}`, and waits for the answer `{"taken": n}`: n counts the lines of
+that name that are in safe hands, over all its connections, and the sender goes on with line n + 1. It is told again
+whenever n has grown; after a broken connection it begins anew, and sends again what was not taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvec.read.arriving_lines import MOST_BYTES, Arrived, CsvLines, JsonLines, Piece, Source, Splitter
+from kvec.words.errors import SettingError
+
+BLOCK = 1 << 16  # bytes that are read at once
+AHEAD = 16  # blocks of the standard input that may wait
+MOST_WAITING = 4096  # lines of a connection that may wait
+HELLO = "kvec.sender"
+MOST_SENDERS = 10_000
+MOST_CONNECTIONS = 1000
+MOST_NAME = 200  # characters of a sender's name
+
+
+class StandardInput(Source):
+    """The lines of the standard input, read ahead by a thread."""
+
+    kind = "stdin"
+    is_live = True
+    is_replayable = False
+
+    def __init__(self, decoder: JsonLines | CsvLines, most_bytes: int = MOST_BYTES, file: int = 0) -> None:
+        super().__init__("stdin", decoder)
+        self._file = file
+        self._splitter = Splitter(most_bytes, has_quotes=isinstance(decoder, CsvLines))
+        self._blocks: queue.Queue[bytes] = queue.Queue(AHEAD)
+        self._waiting: deque[Arrived] = deque()
+        self._line = self._taken = 0
+        self._is_over = False
+
+    def start(self, position: Mapping[str, Any]) -> None:
+        """Begin to read; lines are counted on."""
+        super().start(position)
+        self._line = self._taken = position.get("line", 0)
+        threading.Thread(target=self._pump, daemon=True).start()
+
+    def read(self, most: int, seconds: float) -> list[Arrived] | None:
+        """The lines that are there."""
+        until = time.monotonic() + seconds
+        while len(self._waiting) < most and not self._is_over:
+            left = 0 if self._waiting else max(until - time.monotonic(), 0)
+            try:
+                self._add(self._blocks.get(left > 0, left))
+            except queue.Empty:
+                break
+        if not self._waiting and self._is_over:
+            return None
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+    def take(self, arrived: Sequence[Arrived]) -> None:
+        """Count the lines."""
+        if arrived:
+            self._taken = arrived[-1].last
+            self._line = max(self._line, self._taken)
+
+    def position(self) -> dict[str, Any]:
+        """How many lines were taken."""
+        return super().position() | {"line": self._taken}
+
+    def _add(self, block: bytes) -> None:
+        self._is_over = not block
+        for piece in self._splitter.feed(block) if block else self._splitter.finish():
+            self._line += piece.lines
+            self._waiting.append(Arrived(self._line - piece.lines + 1, piece.content, 0, "", piece.problem))
+
+    def _pump(self) -> None:
+        block = b"."
+        while block:
+            try:
+                block = os.read(self._file, BLOCK)
+            except OSError:
+                block = b""
+            self._blocks.put(block)
+
+
+@dataclass(eq=False)
+class Connection:
+    """One connection: its lines that wait, and what it has been told."""
+
+    socket: socket.socket
+    splitter: Splitter
+    sender: str = ""
+    is_greeted: bool = False  # its first line has been looked at
+    is_asking: bool = False  # how much of its sender's lines was taken; nothing more is read before it knows
+    is_over: bool = False  # it sends no more
+    lines: deque[Piece] = field(default_factory=deque)
+    n_open: int = 0  # lines handed on and not yet taken
+    n_told: int = 0  # how many lines of its sender are taken, as it knows
+    out: bytes = b""
+
+
+class Listener(Source):
+    """The lines that connections send, as JSON, in the order in which they come."""
+
+    kind = "socket"
+    is_live = True
+    is_replayable = False
+
+    def __init__(self, address: tuple[str, int] | Path, most_bytes: int = MOST_BYTES) -> None:
+        name = f"unix://{address}" if isinstance(address, Path) else f"tcp://{address[0]}:{address[1]}"
+        super().__init__(name, JsonLines())
+        self._address, self._most_bytes = address, most_bytes
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[socket.socket, Connection] = {}
+        self._senders: dict[str, int] = {}  # lines taken of each
+        self._line = self._taken = 0
+        self._handed: dict[int, Connection] = {}  # by the number of a line: whose it is
+
+    def start(self, position: Mapping[str, Any]) -> None:
+        """Listen."""
+        self._line = self._taken = position.get("line", 0)
+        self._senders = dict(position.get("senders", {}))
+        try:
+            self._server = _unix(self._address) if isinstance(self._address, Path) else _tcp(self._address)
+        except OSError as error:
+            raise SettingError(f"{self.name}: cannot listen here: {error.strerror or error}") from None
+        self._server.setblocking(False)
+        self._selector.register(self._server, selectors.EVENT_READ)
+        if not isinstance(self._address, Path):
+            self.name = f"tcp://{self._address[0]}:{self._server.getsockname()[1]}"
+
+    def read(self, most: int, seconds: float) -> list[Arrived] | None:
+        """The lines that are there."""
+        found = self._gathered(most)
+        for key, mask in self._selector.select(0 if found else seconds):
+            if key.fileobj is self._server:
+                self._accept()
+                continue
+            connection: Connection = key.data
+            if connection.socket not in self._connections:
+                continue
+            if mask & selectors.EVENT_WRITE:
+                self._send(connection)
+            if mask & selectors.EVENT_READ and not connection.is_asking and len(connection.lines) < MOST_WAITING:
+                self._receive(connection)
+        found += self._gathered(most - len(found))
+        self._tell()
+        return found
+
+    def take(self, arrived: Sequence[Arrived]) -> None:
+        """Count the lines, and tell those who sent them."""
+        for one in arrived:
+            if one.origin:
+                self._senders[one.origin] = self._senders.get(one.origin, 0) + 1
+            connection = self._handed.pop(one.number, None)
+            if connection is not None:
+                connection.n_open -= 1
+        if arrived:
+            self._taken = arrived[-1].number
+            self._line = max(self._line, self._taken)
+        self._tell()
+
+    def position(self) -> dict[str, Any]:
+        """How many lines were taken, in all and of each sender."""
+        return {"line": self._taken, "senders": self._senders}
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        self._selector.close()
+        self._server.close()
+        if isinstance(self._address, Path):
+            self._address.unlink(missing_ok=True)
+
+    # -- connections --------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        try:
+            accepted, _ = self._server.accept()
+        except OSError:
+            return
+        if len(self._connections) >= MOST_CONNECTIONS:
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection = Connection(accepted, Splitter(self._most_bytes))
+        self._connections[accepted] = connection
+        self._watch(connection)
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            data = connection.socket.recv(BLOCK)
+            if data:
+                connection.lines += connection.splitter.feed(data)
+            elif not connection.sender:  # a named one sends its last line again, and whole
+                connection.lines += connection.splitter.finish()
+            connection.is_over = not data
+        except BlockingIOError:
+            return
+        except OSError:
+            connection.is_over = True  # torn; what has come whole counts
+        self._watch(connection)
+        if connection.lines and not connection.is_greeted:
+            self._greet(connection)
+
+    def _greet(self, connection: Connection) -> None:
+        """Look at a connection's first line: it may tell who sends."""
+        connection.is_greeted = True
+        name = _sender(connection.lines[0].content)
+        if name is None:
+            return
+        connection.lines.popleft()
+        if len(name) > MOST_NAME or (name not in self._senders and len(self._senders) >= MOST_SENDERS):
+            problem = f"there are {MOST_SENDERS:,} senders already, or the name is longer than {MOST_NAME} characters"
+            connection.out = json.dumps({"error": problem}).encode() + b"\n"
+            self._send(connection)
+            self._drop(connection)
+            return
+        for other in list(self._connections.values()):
+            if other.sender == name:
+                self._drop(other)  # what it sent and was not taken comes again
+        connection.sender, connection.is_asking = name, True
+
+    def _gathered(self, most: int) -> list[Arrived]:
+        """Lines of all connections; the next time another one is first."""
+        found: list[Arrived] = []
+        for connection in list(self._connections.values()):
+            if not connection.lines or connection.is_asking or len(found) == most:
+                continue
+            while connection.lines and len(found) < most:
+                piece = connection.lines.popleft()
+                self._line += 1
+                self._handed[self._line] = connection
+                connection.n_open += 1
+                found.append(Arrived(self._line, piece.content, 0, connection.sender, piece.problem))
+            self._connections[connection.socket] = self._connections.pop(connection.socket)
+        return found
+
+    def _tell(self) -> None:
+        """Tell senders how many of their lines are in safe hands, where that is news."""
+        for connection in list(self._connections.values()):
+            n_taken = self._senders.get(connection.sender, 0)
+            is_news = not self._handed if connection.is_asking else n_taken != connection.n_told
+            if connection.sender and not connection.out and is_news:
+                connection.out = json.dumps({"taken": n_taken}).encode() + b"\n"
+                connection.n_told, connection.is_asking = n_taken, False
+                self._send(connection)
+            if connection.is_over and not (connection.lines or connection.n_open or connection.out):
+                self._drop(connection)
+
+    def _send(self, connection: Connection) -> None:
+        try:
+            connection.out = connection.out[connection.socket.send(connection.out) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            connection.out, connection.is_over = b"", True  # nobody listens there; its lines are taken all the same
+        self._watch(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        """Wait for what the connection may do next."""
+        wanted = (0 if connection.is_over else selectors.EVENT_READ) | (selectors.EVENT_WRITE if connection.out else 0)
+        is_watched = connection.socket in self._selector.get_map()
+        if is_watched and wanted:
+            self._selector.modify(connection.socket, wanted, connection)
+        elif is_watched:
+            self._selector.unregister(connection.socket)
+        elif wanted:
+            self._selector.register(connection.socket, wanted, connection)
+
+    def _drop(self, connection: Connection) -> None:
+        if connection.socket not in self._connections:
+            return
+        connection.is_over, connection.out = True, b""
+        self._watch(connection)
+        del self._connections[connection.socket]
+        connection.socket.close()
+
+
+def _sender(line: bytes) -> str | None:
+    """The name that a first line tells."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_hello = isinstance(found, dict) and found.keys() == {HELLO} and isinstance(found[HELLO], str)
+    return (found[HELLO] or None) if is_hello else None
+
+
+def _tcp(address: tuple[str, int]) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    return socket.create_server(address, family=family, backlog=128)
+
+
+def _unix(path: Path) -> socket.socket:
+    """Listen under a path, for this user only; the socket of a process that is gone makes way."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    if path.is_socket():
+        try:
+            server.connect(str(path))
+        except OSError:
+            path.unlink()
+        else:
+            server.close()
+            raise OSError("another process listens there")
+        server.close()
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        server.bind(str(path))
+        server.listen(128)
+    except OSError:
+        server.close()
+        raise
+    finally:
+        os.umask(before)
+    return server
