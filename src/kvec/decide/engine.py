@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from kvec.tangle.coder import Coded, Coder
 from kvec.tangle.live import Booked, Closed, Live
 from kvec.tangle.tangles import embedded_sizes
 from kvec.words.errors import ModelError
-from kvec.words.items import Decision, Item, Reason, TangleId
+from kvec.words.items import Decision, Item, Key, Reason, TangleId
 from kvec.words.limits import Limits
 
 Given = tuple[Item, Coded]
@@ -43,6 +44,7 @@ class Held:
     """The items of one tangle that wait for late ones."""
 
     clock: float = -math.inf
+    wall: float = 0.0  # when the newest of them came
     n: int = 0
     heap: list[tuple[float, int, Item, Coded]] = field(default_factory=list)
 
@@ -60,21 +62,44 @@ class Engine:
         self.runner = Runner(model.weights, model.config, sizes, limits, model.schema.session_gap, dtype)
         self.arrivals, self.memory = self.runner.arrivals, self.runner.memory
         self.counters = Counters()
-        self.held: dict[TangleId, Held] = {}
-        self.n_waiting: int | None = None  # sequences left to decide, once a newer model decides those that open
+        self.held: OrderedDict[TangleId, Held] = OrderedDict()  # the one whose newest item is oldest first
+        self.n_held = 0
+        self._holds = bool(limits.reorder) and model.has_time
+        self.until: int | None = None  # sequences from this serial on are a newer model's to decide
+        self.n_waiting = 0  # sequences left to decide once that is so
 
     def take(self, given: Sequence[Given], wall: float) -> list[Decision]:
         """Take items; late ones first find their place where the limits give them time for it."""
-        if self.limits.reorder and self.model.has_time:
-            given = [ready for one in given for ready in self._hold(*one)]
-        return self._take(given, wall)
+        decisions = self._expire_idle(wall)
+        if self._holds:
+            given = [ready for one in given for ready in self._hold(*one, wall)]
+        return decisions + self._take(given, wall)
 
-    def flush(self, tangle: TangleId, wall: float) -> list[Decision]:
-        """Let the items of a tangle go on that were held back."""
-        held = self.held.pop(tangle, None)
-        return [] if held is None else self._take([ready[2:] for ready in sorted(held.heap)], wall)
+    def tick(self, now: float | None, wall: float) -> list[Decision]:
+        """Let time move on; what is held back may go on then, and the items' clock stays as far behind as that."""
+        decisions: list[Decision] = []
+        if now is not None and self.model.has_time:
+            ready = []
+            for tangle, held in list(self.held.items()):
+                held.clock = max(held.clock, now)
+                ready += self._ready(tangle, held)
+            decisions += self._take(ready, wall)
+            decisions += self._settle(self.arrivals.expire(now - self.limits.reorder))
+        return decisions + self._expire_idle(wall)
 
-    def settle(self, closed: list[Closed]) -> list[Decision]:
+    def end(self, tangle: TangleId, key: Key, wall: float) -> list[Decision]:
+        """End a key's sequence, if it is live; first its tangle's items that were held back go on."""
+        decisions = self._take(self._all_held(tangle), wall)
+        live = self.arrivals.find(tangle, key)
+        return decisions if live is None else decisions + self._settle([self.arrivals.close(live, Reason.ENDED)])
+
+    def close(self, wall: float) -> list[Decision]:
+        """Close every sequence; first all items that were held back go on."""
+        decisions = self._take([ready for tangle in list(self.held) for ready in self._all_held(tangle)], wall)
+        live = list(self.arrivals.live.values())
+        return decisions + self._settle([self.arrivals.close(one, Reason.CLOSED) for one in live])
+
+    def _settle(self, closed: list[Closed]) -> list[Decision]:
         """Decide the sequences that closed without an item."""
         decisions = [decision for one in closed for decision in self._decide_closed(one)]
         self.arrivals.settle()
@@ -100,18 +125,16 @@ class Engine:
                 return
         counters.unknown_values += coded.unknown
         counters.missing_values += coded.missing
-        closed = arrivals.make_room(item, time, wall)
+        closed = arrivals.make_room(item, time)
         if closed:
             events += closed
         live = arrivals.find(item.tangle, item.key) if self._drops else None
-        if live is not None and live.decision is not None:
+        if live is not None and live.decision is not None and live.n_items >= live.decision.n_observed:
             counters.after_halt += 1
-            arrivals.pass_by(live, time, wall)
+            arrivals.pass_by(live, item, time, wall)
         else:
             booked = self.runner.book(item, coded, time, wall)
             live = booked.live
-            if booked.position == 0:
-                live.is_foreign = self.n_waiting is not None
             events.append(booked)
         if item.is_end:
             events.append(arrivals.close(live, Reason.ENDED))
@@ -128,8 +151,8 @@ class Engine:
             if self.limits.late == "drop":
                 return None
             time = tangle.clock
-        if self.limits.duplicates == "drop" and live is not None:
-            if time == live.time and item.value in live.at_this_time:
+        if self.limits.duplicates == "drop" and live is not None and live.time in (time, item.time):
+            if item.value in live.at_this_time:
                 self.counters.duplicates += 1
                 return None
         return time
@@ -137,7 +160,7 @@ class Engine:
     def _run(self, events: list[Booked | Closed]) -> list[Decision]:
         """Run the booked items as one block, and decide in the order of what happened."""
         if not self.runner.n:
-            return self.settle([event for event in events if isinstance(event, Closed)])
+            return self._settle([event for event in events if isinstance(event, Closed)])
         said = self.runner.run()
         logits = said[:, 0].tolist()
         decisions = []
@@ -147,31 +170,34 @@ class Engine:
                 decisions += self._decide_closed(event)
                 continue
             live = event.live
-            if logits[i] > self._near and live.decision is None and not live.is_foreign and self._halts(said[i, 0]):
-                decisions.append(self._decide(live, said[i], event.position + 1, None, Reason.HALTED))
+            if logits[i] > self._near and live.decision is None and halt_probability(said[i, 0]) >= self.threshold:
+                decisions += self._decide(live, said[i], event.position + 1, None, Reason.HALTED)
             i += 1
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions
 
-    def _halts(self, logit: np.floating[Any]) -> bool:
-        return float(1 / (1 + np.exp(-logit))) >= self.threshold  # as batch evaluation compares it
+    def owns(self, live: Live) -> bool:
+        """Whether a sequence is this engine's to decide: not an older model's, and not a newer one's."""
+        return not live.is_foreign and (self.until is None or live.serial < self.until)
 
     def _decide_closed(self, closed: Closed) -> list[Decision]:
         live = closed.live
-        if live.decision is not None or live.is_foreign:
-            return []
-        return [self._decide(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)]
+        return self._decide(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)
 
     def _decide(
         self, live: Live, said: npt.NDArray[Any], n_observed: int, length: int | None, reason: Reason
-    ) -> Decision:
+    ) -> list[Decision]:
+        """Decide a sequence if it waits; one that a newer model decides is decided here too, but not told."""
+        if live.decision is not None or live.is_foreign:
+            return []
         labels, probabilities = self.best(said)
         live.decision = Decision(
             live.tangle.id, live.key, live.number, labels, probabilities, n_observed, length, reason
         )
-        if self.n_waiting is not None:
-            self.n_waiting -= 1
-        return live.decision
+        if not self.owns(live):
+            return []
+        self.n_waiting -= self.until is not None
+        return [live.decision]
 
     def best(self, said: npt.NDArray[Any]) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """The best label of each label column, and its probability."""
@@ -186,18 +212,50 @@ class Engine:
             raise ModelError("the network said something that is no number; its weights are not usable")
         return tuple(labels), tuple(probabilities)
 
-    def _hold(self, item: Item, coded: Coded) -> list[Given]:
-        """Hold an item back until no earlier one can come; those that may go on now."""
-        if item.time is None:
-            return [(item, coded)]
+    def _expire_idle(self, wall: float) -> list[Decision]:
+        """By the wall clock: what was held back for too long goes on, then what was idle for too long is over."""
+        if self.limits.idle is None:
+            return []
+        decisions: list[Decision] = []
+        while self.held and wall - next(iter(self.held.values())).wall > self.limits.idle:
+            decisions += self._take(self._all_held(next(iter(self.held))), wall)
+        return decisions + self._settle(self.arrivals.expire_idle(wall))
+
+    def _hold(self, item: Item, coded: Coded, wall: float) -> list[Given]:
+        """Hold an item back until no earlier one can come; those that may go on now, or must as the limits are met."""
+        assert item.time is not None
         held = self.held.setdefault(item.tangle, Held())
-        held.clock = max(held.clock, item.time)
+        self.held.move_to_end(item.tangle)
+        held.clock, held.wall = max(held.clock, item.time), wall
         held.n += 1
         heapq.heappush(held.heap, (item.time, held.n, item, coded))
+        self.n_held += 1
+        ready = self._ready(item.tangle, held)
+        if self.n_held > self.limits.max_cached_items:
+            ready += self._first_held(item.tangle, held)
+        if len(self.held) > self.limits.max_tangles:
+            ready += self._all_held(next(iter(self.held)))
+        return ready
+
+    def _ready(self, tangle: TangleId, held: Held) -> list[Given]:
         ready: list[Given] = []
         while held.heap and held.heap[0][0] <= held.clock - self.limits.reorder:
-            ready.append(heapq.heappop(held.heap)[2:])
+            ready += self._first_held(tangle, held)
         return ready
+
+    def _first_held(self, tangle: TangleId, held: Held) -> list[Given]:
+        first = heapq.heappop(held.heap)
+        self.n_held -= 1
+        if not held.heap:
+            del self.held[tangle]
+        return [first[2:]]
+
+    def _all_held(self, tangle: TangleId) -> list[Given]:
+        held = self.held.pop(tangle, None)
+        if held is None:
+            return []
+        self.n_held -= len(held.heap)
+        return [ready[2:] for ready in sorted(held.heap)]
 
     # -- plain data ---------------------------------------------------------------------------------------------
 
@@ -208,23 +266,31 @@ class Engine:
             [
                 tangle,
                 one.clock,
+                one.wall,
                 one.n,
-                [[t, n, item.key, item.value, item.is_end] for t, n, item, _ in sorted(one.heap)],
+                [[t, n, item.key, item.value, item.is_end] for t, n, item, _ in one.heap],
             ]
             for tangle, one in self.held.items()
         ]
-        return facts | {"held": held, "counters": vars(self.counters), "n_waiting": self.n_waiting}, arrays
+        counts = {"counters": vars(self.counters), "until": self.until, "n_waiting": self.n_waiting}
+        return facts | {"held": held} | counts, arrays
 
     def restore(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Remember what `to_plain` told, and nothing else."""
         self.runner.restore(facts, arrays, self.coder)
-        self.counters, self.n_waiting = Counters(**facts["counters"]), facts["n_waiting"]
-        self.held = {}
-        for tangle, clock, n, waiting in facts["held"]:
+        self.counters, self.until, self.n_waiting = Counters(**facts["counters"]), facts["until"], facts["n_waiting"]
+        self.held, self.n_held = OrderedDict(), 0
+        for tangle, clock, wall, n, waiting in facts["held"]:
             heap = []
             for time, number, key, value, is_end in waiting:
                 heap.append((time, number, Item(tangle, key, value, time, is_end), self.coder.code(value)))
-            self.held[tangle] = Held(clock, n, heap)
+            self.held[tangle] = Held(clock, wall, n, heap)
+            self.n_held += len(heap)
+
+
+def halt_probability(logit: np.floating[Any]) -> float:
+    """The halting score of a logit, rounded as batch evaluation rounds it."""
+    return float(1 / (1 + np.exp(-logit))) if logit > -80 else 0.0  # lest e^x be too large for single precision
 
 
 def _logit(probability: float) -> float:

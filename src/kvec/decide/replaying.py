@@ -44,11 +44,11 @@ def replay(
         for i in range(int(tangles.starts[tangle]), int(tangles.starts[tangle + 1])):
             s = sequence[i]
             item = Item(tangle, s, {}, time[i])
-            runner.arrivals.make_room(item, time[i], 0.0)
+            runner.arrivals.make_room(item, time[i])
             if halted_at[s] >= 0:
                 live = runner.arrivals.find(tangle, s)
                 assert live is not None
-                runner.arrivals.pass_by(live, time[i], 0.0)
+                runner.arrivals.pass_by(live, item, time[i], 0.0)
                 said[i], halt[i] = said[halted_at[s]], 1.0
                 continue
             same = None if match[i] < 0 else (match[i],)

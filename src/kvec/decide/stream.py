@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.deployed import Deployed
-from kvec.decide.engine import Counters, Engine
+from kvec.decide.engine import Counters, Engine, halt_probability
 from kvec.decide.folder import as_damage
 from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import succeed
-from kvec.tangle.live import Closed
-from kvec.words.errors import SettingError
-from kvec.words.items import Decision, Item, Key, Reason, TangleId
+from kvec.tangle.coder import Coded
+from kvec.words.errors import DataError, SettingError
+from kvec.words.items import Decision, Item, Key, Reason, TangleId, admit, require_name
 from kvec.words.limits import Limits
 
 
@@ -64,7 +64,9 @@ class Stream:
         self.limits = _with_expiry(limits or Limits(), model)
         self.reasons = {reason.value: 0 for reason in Reason}  # decisions so far
         self.note: dict[str, Any] = {}  # what was kept beside the state that this stream was resumed from
-        self._dtype = dtype
+        self._dtype = np.dtype(dtype)
+        if self._dtype not in (np.float32, np.float64):
+            raise SettingError(f"dtype is {self._dtype}; it can be float32 or float64")
         self._engines = [Engine(model, self.limits, _threshold(model, threshold), dtype)]
 
     # -- verbs --------------------------------------------------------------------------------------------------
@@ -75,56 +77,42 @@ class Stream:
 
     def feed_many(self, items: Iterable[Item], wall: float | None = None) -> list[Decision]:
         """Take many items, in blocks; the same decisions as one by one. Of refused items none is taken."""
-        items = tuple(items)
-        given = [[(item, engine.coder.code(item.value)) for item in items] for engine in self._engines]
+        items = [admit(item, self.model.has_time) for item in items]
+        given = [[(item, _coded(engine, item)) for item in items] for engine in self._engines]
         wall = self._wall(wall)
-        return self._tell([engine.take(some, wall) for engine, some in zip(self._engines, given, strict=True)])
+        return self._tell(engine.take(some, wall) for engine, some in zip(self._engines, given, strict=True))
 
     def tick(self, now: float | None = None, wall: float | None = None) -> list[Decision]:
         """Let time move on without an item: `now` by the items' own clock, `wall` by the wall clock."""
-        told = []
-        for engine in self._engines:
-            closed: list[Closed] = [] if now is None else engine.arrivals.expire(now)
-            if self.limits.idle is not None:
-                closed += engine.arrivals.expire_idle(self._wall(wall))
-            told.append(engine.settle(closed))
-            engine.runner.shrink(engine.coder)
-        return self._tell(told)
+        wall = self._wall(wall)
+        return self._tell(engine.tick(now, wall) for engine in self._engines)
 
-    def end(self, tangle: TangleId, key: Key) -> list[Decision]:
+    def end(self, tangle: TangleId, key: Key, wall: float | None = None) -> list[Decision]:
         """Mark the end of a key's sequence; where it is not live, nothing happens."""
-        told = []
-        for engine in self._engines:
-            decisions = engine.flush(tangle, self._wall(None))
-            live = engine.arrivals.find(tangle, key)
-            if live is not None:
-                decisions += engine.settle([engine.arrivals.close(live, Reason.ENDED)])
-            told.append(decisions)
-        return self._tell(told)
+        tangle, key, wall = require_name(tangle, "tangle"), require_name(key, "key"), self._wall(wall)
+        return self._tell(engine.end(tangle, key, wall) for engine in self._engines)
 
-    def close(self) -> list[Decision]:
+    def close(self, wall: float | None = None) -> list[Decision]:
         """Decide every sequence that is still waiting."""
-        told = []
-        for engine in self._engines:
-            decisions = [one for tangle in list(engine.held) for one in engine.flush(tangle, self._wall(None))]
-            live = list(engine.arrivals.live.values())
-            told.append(decisions + engine.settle([engine.arrivals.close(one, Reason.CLOSED) for one in live]))
-        return self._tell(told)
+        wall = self._wall(wall)
+        return self._tell(engine.close(wall) for engine in self._engines)
 
     def status(self, tangle: TangleId, key: Key) -> Status | None:
         """What is known of a key; None where none of its sequences is live."""
+        tangle, key = require_name(tangle, "tangle"), require_name(key, "key")
         for engine in self._engines:
             live = engine.arrivals.find(tangle, key)
-            if live is not None and (live.decision is not None or not live.is_foreign):
-                said, decision = engine.memory.outputs[live.place], live.decision
-                labels, probabilities = engine.best(said)
-                if decision is not None:
-                    labels, probabilities = decision.labels, decision.probabilities
-                return Status(
-                    tangle, key, live.number, decision is not None, labels, probabilities,
-                    float(1 / (1 + np.exp(-said[0]))), live.n_items if decision is None else decision.n_observed,
-                    None if decision is None else decision.reason,
-                )  # fmt: skip
+            if live is None or not (engine.owns(live) or (engine is self._engines[-1] and live.decision is not None)):
+                continue  # another engine knows
+            said, decision = engine.memory.outputs[live.place], live.decision
+            labels, probabilities = engine.best(said)
+            if decision is not None:
+                labels, probabilities = decision.labels, decision.probabilities
+            return Status(
+                tangle, key, live.number, decision is not None, labels, probabilities,
+                halt_probability(said[0]), live.n_items if decision is None else decision.n_observed,
+                None if decision is None else decision.reason,
+            )  # fmt: skip
         return None
 
     # -- what it holds ------------------------------------------------------------------------------------------
@@ -155,6 +143,11 @@ class Stream:
         return len(self._engines[-1].arrivals.sightings.raw)
 
     @property
+    def n_held(self) -> int:
+        """Items that wait for late ones to find their place."""
+        return self._engines[-1].n_held
+
+    @property
     def bytes(self) -> int:
         """Memory of all arrays; names, values and keys come on top."""
         return sum(engine.memory.bytes + engine.arrivals.sightings.links.bytes for engine in self._engines)
@@ -164,12 +157,16 @@ class Stream:
     def take_over(self, model: Deployed, threshold: float | None = None) -> None:
         """Let a newer model decide the sequences that open from now on; the remembered items are replayed to it."""
         old = self._engines[-1]
-        if model.has_time and not old.model.has_time:
-            raise SettingError(
-                "the newer model needs times, which this stream's items do not carry; start a new stream"
-            )
+        if model.has_time != old.model.has_time:
+            which = ("needs times, which", "do not carry") if model.has_time else ("knows no times, which", "carry")
+            raise SettingError(f"the newer model {which[0]} this stream's items {which[1]}; start a new stream")
         new = Engine(model, self.limits, _threshold(model, threshold), self._dtype)
-        succeed(new, old)
+        try:
+            succeed(new, old)
+        except DataError as error:
+            raise DataError(
+                f"the newer model cannot read items that this stream remembers: {error}; start a new stream"
+            ) from None
         self._engines = [engine for engine in self._engines if engine.n_waiting] + [new]
 
     # -- saving -------------------------------------------------------------------------------------------------
@@ -213,18 +210,21 @@ class Stream:
             return clock.time() if self.limits.idle is not None else 0.0
         return given
 
-    def _tell(self, told: list[list[Decision]]) -> list[Decision]:
-        """All engines' decisions; an old engine goes when it has none left to make."""
-        newest = self._engines[-1]
-        for decision in (one for some in told[:-1] for one in some):
-            live = newest.arrivals.find(decision.tangle, decision.key)
-            if live is not None and live.number == decision.sequence:
-                live.decision = decision
-        decisions = [decision for some in told for decision in some]
-        for decision in decisions:
-            self.reasons[decision.reason.value] += 1
-        if len(told) > 1:
-            self._engines = [engine for engine in self._engines[:-1] if engine.n_waiting] + [newest]
+    def _tell(self, told: Iterable[list[Decision]]) -> list[Decision]:
+        """The decisions of each engine in turn, of which newer ones hear first; an old one without any left goes."""
+        decisions: list[Decision] = []
+        for i, some in enumerate(told):
+            for decision in some:
+                self.reasons[decision.reason.value] += 1
+                for newer in self._engines[i + 1 :]:
+                    live = newer.arrivals.find(decision.tangle, decision.key)
+                    if live is not None and live.number == decision.sequence:
+                        live.decision = decision
+            decisions += some
+        if len(self._engines) > 1:
+            self._engines = [engine for engine in self._engines[:-1] if engine.n_waiting] + self._engines[-1:]
+        for engine in self._engines:
+            engine.runner.shrink(engine.coder)
         return decisions
 
 
@@ -243,6 +243,13 @@ def _threshold(model: Deployed, given: float | None) -> float:
     if given is not None and not 0 <= given <= 1:
         raise SettingError(f"the threshold is {given}; it must lie between 0 and 1")
     return model.threshold if given is None else given
+
+
+def _coded(engine: Engine, item: Item) -> Coded:
+    try:
+        return engine.coder.code(item.value)
+    except DataError as error:
+        raise DataError(f"tangle {item.tangle!r}, key {item.key!r}, {error}") from None
 
 
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 
-from kvec.decide.engine import Counters, Engine, Held
+from kvec.decide.engine import Counters, Engine
 from kvec.tangle.live import TangleState
 from kvec.words.items import Reason
 
 
 def succeed(new: Engine, old: Engine) -> None:
     """Let a fresh engine start from what another remembers; from now on the old one only decides what is open."""
+    for tangle, held in old.held.items():
+        heap = [(t, n, item, new.coder.code(item.value)) for t, n, item, _ in held.heap]
+        new.held[tangle] = replace(held, heap=heap)
+    new.n_held = old.n_held
     _replay(new, old)
     _align(new, old)
-    new.counters, old.counters = old.counters, Counters()
-    new.held = {
-        tangle: Held(held.clock, held.n, [(t, n, item, new.coder.code(item.value)) for t, n, item, _ in held.heap])
-        for tangle, held in old.held.items()
-    }
-    undecided = [live for live in old.arrivals.live.values() if live.decision is None and not live.is_foreign]
-    old.n_waiting = len(undecided)
+    new.counters, old.counters = old.counters, Counters()  # from here on the old engine is another
+    old.until = old.arrivals.n_sequences
+    old.n_waiting = sum(live.decision is None and old.owns(live) for live in old.arrivals.live.values())
 
 
 def _replay(new: Engine, old: Engine) -> None:
@@ -58,6 +59,7 @@ def _align(new: Engine, old: Engine) -> None:
         if mine is None:
             arrivals.numbers[tangle.id, theirs.key] = theirs.number
             mine = arrivals.open(tangle, theirs.key)
+            mine.slot = theirs.slot % arrivals.slots
             new.runner.begin(mine)
         mine.n_items, mine.time, mine.wall = theirs.n_items, theirs.time, theirs.wall
         mine.at_this_time, mine.decision = list(theirs.at_this_time), theirs.decision
@@ -69,5 +71,6 @@ def _align(new: Engine, old: Engine) -> None:
     for id, tangle in arrivals.tangles.items():
         theirs_too = before.tangles[id]
         tangle.n_opened, tangle.n_passed = theirs_too.n_opened, theirs_too.n_passed
-        tangle.clock, tangle.time_before = theirs_too.clock, theirs_too.time_before
+        tangle.clock = theirs_too.clock
     arrivals.numbers, arrivals.next_number = before.numbers.copy(), before.next_number
+    arrivals.evicted_items = before.evicted_items

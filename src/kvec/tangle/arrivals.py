@@ -6,6 +6,7 @@ as one causal block: what an item sees was settled when it was booked.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
 from typing import Any
 
@@ -18,6 +19,8 @@ from kvec.tangle.sightings import Sightings
 from kvec.tangle.visibility import Rule
 from kvec.words.items import Decision, Item, Key, Reason, TangleId
 from kvec.words.limits import Limits
+
+MOST_ALIKE = 64  # a duplicate is looked for among so many items of its sequence at the same time, the newest
 
 
 class Arrivals:
@@ -37,13 +40,13 @@ class Arrivals:
 
     # -- booking ------------------------------------------------------------------------------------------------
 
-    def make_room(self, item: Item, time: float | None, wall: float) -> list[Closed]:
+    def make_room(self, item: Item, time: float | None) -> list[Closed]:
         """Close the sequences that an item drives out before it is booked: by its time, and by the limits."""
         limits = self.limits
-        closed = [] if limits.idle is None else self.expire_idle(wall)
+        closed: list[Closed] = []
         tangle = self.tangles.get(item.tangle)
         if tangle is not None and limits.expiry is not None and time is not None:
-            closed += self._expire(tangle, time, limits.expiry)
+            closed = self._expire(tangle, time, limits.expiry)
             tangle = self.tangles.get(item.tangle)
         if tangle is None:
             if len(self.tangles) >= limits.max_tangles:
@@ -58,17 +61,13 @@ class Arrivals:
     def book(self, item: Item, coded: Coded, time: float | None, wall: float) -> Booked:
         """Take an item for which there is room; `time` never runs backwards within a tangle."""
         tangle = self.tangles[item.tangle]
-        self.tangles.move_to_end(item.tangle)
         live = tangle.live.get(item.key)
         if live is None:
             live = self.open(tangle, item.key)
-        else:
-            tangle.live.move_to_end(item.key)
-            self.live.move_to_end(live.serial)
         gap = tangle_gap = None
         if time is not None:
             gap = time - live.time if live.n_items else None
-            tangle_gap = time - tangle.time_before if tangle.n_arrived + tangle.n_passed else None
+            tangle_gap = time - tangle.clock if tangle.clock > -math.inf else None
         if (
             live.session < 0
             or coded.session != live.session_value
@@ -80,30 +79,30 @@ class Arrivals:
             self.sightings.forget(self.tangles[next(iter(self.sightings.raw.values())).item.tangle])
         row = self.sightings.add(tangle, live, item, coded.match)
         position, arrival = live.n_items, tangle.n_arrived
-        live.n_items += 1
         tangle.n_arrived += 1
         live.newest, live.newest_arrival = row, arrival
+        self._note(live, item, time, wall)
+        return Booked(item, coded, live, row, position, arrival + tangle.n_passed, gap, tangle_gap)
+
+    def pass_by(self, live: Live, item: Item, time: float | None, wall: float) -> None:
+        """Note an item of a decided sequence that is dropped: it keeps its sequence live, and nobody sees it."""
+        live.tangle.n_passed += 1
+        self._note(live, item, time, wall)
+
+    def _note(self, live: Live, item: Item, time: float | None, wall: float) -> None:
+        """Let an item be the newest of its sequence and of its tangle."""
+        tangle = live.tangle
+        self.tangles.move_to_end(tangle.id)
+        tangle.live.move_to_end(live.key)
+        self.live.move_to_end(live.serial)
+        live.n_items += 1
         live.wall = wall
         if self.limits.duplicates == "drop":
             if time != live.time:
                 live.at_this_time = []
-            live.at_this_time.append(item.value)
+            live.at_this_time = [*live.at_this_time[1 - MOST_ALIKE :], item.value]
         if time is not None:
-            live.time = tangle.time_before = time
-            tangle.clock = max(tangle.clock, time)
-        return Booked(item, coded, live, row, position, arrival + tangle.n_passed, gap, tangle_gap)
-
-    def pass_by(self, live: Live, time: float | None, wall: float) -> None:
-        """Note an item of a decided sequence that is dropped: it keeps its sequence live, and nobody sees it."""
-        self.tangles.move_to_end(live.tangle.id)
-        live.tangle.live.move_to_end(live.key)
-        self.live.move_to_end(live.serial)
-        live.n_items += 1
-        live.wall = wall
-        live.tangle.n_passed += 1
-        if time is not None:
-            live.time = live.tangle.time_before = time
-            live.tangle.clock = max(live.tangle.clock, time)
+            live.time = tangle.clock = time
 
     def find(self, tangle: TangleId, key: Key) -> Live | None:
         """The live sequence of a key."""
@@ -183,7 +182,7 @@ class Arrivals:
         tangle_number = {id: number for number, id in enumerate(self.tangles)}
         facts |= {
             "tangles": [
-                [t.id, new_row[list(t.rows)].tolist(), t.n_arrived, t.n_opened, t.n_passed, t.clock, t.time_before]
+                [t.id, new_row[list(t.rows)].tolist(), t.n_arrived, t.n_opened, t.n_passed, t.clock]
                 for t in self.tangles.values()
             ],
             "live": [

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from kvec.tangle.vocabulary import FARTHEST, FIRST_KNOWN, MISSING, UNKNOWN, FieldVocabulary, Vocabulary
 from kvec.words.errors import DataError
 from kvec.words.schema import Schema
 
 MOST_KEPT = 65_536  # cells of a field whose codes are kept at hand
+_PLAIN = frozenset((str, int, float, type(None)))
 
 
 class Coded(NamedTuple):
@@ -51,14 +55,15 @@ class Coder:
         unknown = missing = 0
         for name, coder, kept in self._coded:
             given = value.get(name)
-            if given.__class__ is bool:  # equal to 0 or 1, but not the same cell
-                given = cell_text(given)
-            cell = kept.get(given)
-            if cell is None:
-                cell = coder(given)
-                if len(kept) >= MOST_KEPT:
-                    kept.clear()
-                kept[given] = cell
+            if given.__class__ in _PLAIN:
+                cell = kept.get(given)
+                if cell is None:
+                    cell = coder(given)
+                    if len(kept) >= MOST_KEPT:
+                        kept.clear()
+                    kept[given] = cell
+            else:  # a truth is equal to 0 or 1, but not the same cell
+                cell = coder(_single(given, name))
             codes += cell.codes
             raws.append(cell.raw)
             first = cell.codes[0]
@@ -69,7 +74,8 @@ class Coder:
                     missing += 1
         numbers: list[float] = []
         for field in self._projected:
-            number = _number(value.get(field.name), field.name)
+            given = value.get(field.name)
+            number = _number(given if given.__class__ in _PLAIN else _single(given, field.name), field.name)
             missing += number is None
             scaled = 0.0 if number is None else (number - field.mean) / field.scale
             numbers += [min(max(scaled, -FARTHEST), FARTHEST), float(number is None)]
@@ -85,8 +91,7 @@ def _coder(field: FieldVocabulary) -> Callable[[Any], Cell]:
 
         def binned(given: Any) -> Cell:
             number = _number(given, name)
-            code = MISSING if number is None else bisect_right(edges, number) + FIRST_KNOWN
-            return Cell((code,), None if number is None else code)
+            return Cell((_bin(edges, number),), None if number is None else _bin(edges, number))
 
         return binned
     known = {str(value): code for code, value in enumerate(field.values, FIRST_KNOWN)}
@@ -97,11 +102,7 @@ def _coder(field: FieldVocabulary) -> Callable[[Any], Cell]:
         code = MISSING if text is None else known.get(text, UNKNOWN)
         if not edges:
             return Cell((code,), text)
-        try:
-            near = MISSING if text is None else bisect_right(edges, float(text)) + FIRST_KNOWN
-        except ValueError:
-            near = MISSING
-        return Cell((code, near), text)
+        return Cell((code, _bin(edges, None if text is None else _parsed(text))), text)
 
     return categorical
 
@@ -120,24 +121,62 @@ def cell_text(given: Any, is_text: bool = True) -> str | None:
         text = str(given)
         if "." not in text:
             return text
-        try:
-            given = float(text)
-        except ValueError:
+        given = _parsed(text)
+        if given is None:
             return text
     if isinstance(given, bool):
         return "true" if given else "false"
     if isinstance(given, float):
         if not math.isfinite(given):
             return None
-        return str(int(given)) if given.is_integer() and abs(given) < 2**53 else str(given)
+        return str(int(given)) if given.is_integer() and abs(given) < 2**53 else _float_text(given)
     return str(given)
+
+
+def _bin(edges: tuple[float, ...], number: float | None) -> int:
+    return MISSING if number is None or math.isnan(number) else bisect_right(edges, number) + FIRST_KNOWN
+
+
+def _float_text(given: float) -> str:
+    """A fraction as tables write it: 0.00001 and 1e-7, not 1e-05 and 1e-07."""
+    text, _, exponent = repr(given).partition("e-0")
+    if not exponent:
+        return text.removesuffix(".0")
+    digits = len(text.lstrip("-").replace(".", ""))
+    return f"{given:.{digits + 4}f}" if exponent == "5" else f"{text}e-{exponent}"
+
+
+def _single(given: Any, name: str) -> Any:
+    """A cell of an unusual type as a plain one."""
+    if isinstance(given, np.generic):
+        given = given.item()
+    if given is None or isinstance(given, bool):
+        return given
+    if isinstance(given, str):
+        return str.__str__(given)
+    if isinstance(given, int):
+        return int(given)
+    if isinstance(given, float | Decimal):
+        return float(given)
+    raise DataError(f"field {name!r}: {type(given).__name__} is no single value; give text or a number")
 
 
 def _number(given: Any, name: str) -> float | None:
     if given is None:
         return None
     try:
-        number = float(given)
-    except (TypeError, ValueError):
-        raise DataError(f"field {name!r}: {given!r} is no number") from None
+        number = _parsed(given.strip()) if given.__class__ is str else float(given)
+    except OverflowError:
+        number = None
+    if number is None:
+        shown = repr(given)
+        raise DataError(f"field {name!r}: {shown if len(shown) <= 80 else shown[:77] + '...'} is no number")
     return number if math.isfinite(number) else None
+
+
+def _parsed(text: str) -> float | None:
+    """Text as a number; None where it is none. What only Python takes for a number is none."""
+    try:
+        return None if "_" in text or text != text.strip() or not text.isascii() else float(text)
+    except ValueError:
+        return None

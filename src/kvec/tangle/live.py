@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from kvec.tangle.coder import Coded
 from kvec.words.items import Decision, Item, Key, Reason, TangleId
@@ -29,7 +28,7 @@ class Live:
     wall: float = 0.0  # when that came, by the wall clock
     session: int = -1
     session_value: tuple[Any, ...] = ()
-    at_this_time: list[Any] = field(default_factory=list)  # values that came at `time`, where duplicates are dropped
+    at_this_time: list[Any] = field(default_factory=list)  # values at `time`, where duplicates are dropped
     decision: Decision | None = None
     is_foreign: bool = False  # another model decides it
 
@@ -43,8 +42,7 @@ class TangleState:
     n_arrived: int = 0
     n_opened: int = 0
     n_passed: int = 0  # items that were dropped since their sequences were decided
-    clock: float = -np.inf  # the newest time of any of its items
-    time_before: float = 0.0  # of the item that was booked last
+    clock: float = -math.inf  # the time of its newest item
     live: OrderedDict[Key, Live] = field(default_factory=OrderedDict)  # the one whose last item is oldest first
     holders: dict[tuple[Any, ...], int] = field(default_factory=dict)  # match value → the newest item that holds it
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from numbers import Integral
 from typing import Any
+
+from kvec.words.errors import DataError
 
 TangleId = str | int
 Key = str | int
@@ -32,6 +36,57 @@ class Item:
     is_end: bool = False
 
 
+def admit(item: Any, needs_time: bool) -> Item:
+    """A copy that nobody else holds, of plain names and a time in seconds; what is no item is refused.
+
+    >>> admit(Item("shop", 7, {"page": "cart"}, time=12), needs_time=True).time
+    12.0
+    """
+    if not isinstance(item, Item):
+        raise DataError(f"{_shown(item)} is no item; feed kvec.Item(tangle, key, value, time)")
+    tangle, key = require_name(item.tangle, "tangle"), require_name(item.key, "key")
+    if not isinstance(item.value, Mapping):
+        raise DataError(
+            f"tangle {tangle!r}, key {key!r}: the value is {_shown(item.value)}; it must map field names to cells"
+        )
+    time = None
+    if needs_time:
+        time = item.time if item.time.__class__ is float else _seconds(item.time)
+        if time is None or not math.isfinite(time):
+            raise DataError(
+                f"tangle {tangle!r}, key {key!r}: the time is {_shown(item.time)}; this model needs the time of every "
+                "item, in seconds"
+            )
+    return Item(tangle, key, dict(item.value), time, bool(item.is_end))
+
+
+def require_name(given: Any, what: str) -> str | int:
+    """The name of a tangle or key as plain text or a whole number; anything else is refused."""
+    if given.__class__ is str or given.__class__ is int:
+        return given
+    if isinstance(given, str):
+        return str.__str__(given)
+    if isinstance(given, Integral) and not isinstance(given, bool):
+        return int(given)
+    raise DataError(f"the name of a {what} is {_shown(given)}; it must be text or a whole number")
+
+
+def _seconds(given: Any) -> float | None:
+    """A number as a time; None where it is none."""
+    if isinstance(given, bool | str | bytes):
+        return None
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _shown(given: Any) -> str:
+    """What was given, on one short line."""
+    text = " ".join(repr(given).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The one label a sequence receives, and how many of its items were seen first.
@@ -55,8 +110,9 @@ class Decision:
 
     @property
     def id(self) -> str:
-        """A name that is the same whenever the same sequence is decided."""
-        return f"{self.tangle}/{self.key}/{self.sequence}"
+        """A name that is the same whenever the same sequence is decided; slashes in the tangle's name are escaped."""
+        tangle = str(self.tangle).replace("\\", "\\\\").replace("/", "\\/")  # so that no other sequence has it
+        return f"{tangle}/{self.key}/{self.sequence}"
 
     @property
     def label(self) -> str:
