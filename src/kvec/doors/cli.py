@@ -17,6 +17,7 @@ from typer import Argument, Option
 from kvec import __version__
 from kvec.doors.flags import SchemaFlags, with_schema_flags
 from kvec.doors.messages import Stopped, one_line, say, warn_of
+from kvec.doors.stream_command import stream
 from kvec.words.errors import KvecError, SettingError
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
@@ -310,6 +311,12 @@ def demo(
     from kvec.doors.demo import run_demo
 
     run_demo(out, seconds, tangles, minutes)
+
+
+app.command(
+    epilog="Examples: [bold]kvec stream model items.ndjson -o decisions.ndjson[/bold], "
+    "[bold]tail -F items.ndjson | kvec stream model --state kept[/bold]"
+)(stream)
 
 
 def _print_json(plain: Any) -> None:

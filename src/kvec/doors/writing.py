@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from kvec.report.canvas import write_whole
 from kvec.report.text import plain, table
 from kvec.words.errors import SettingError
+from kvec.words.items import Decision
 
 ENDINGS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet"}
+FIRST = ("tangle", "key", "sequence", "label", "probability", "n_observed", "length", "reason")
 SHOWN = 60  # rows of a table for people at the most
 
 
@@ -32,9 +36,16 @@ def decision_rows(frame: pl.DataFrame) -> pl.DataFrame:
     """The columns of decisions in the order in which they are written; true labels only where some are known."""
     truths = [c for c in frame.columns if c.startswith("true_label")]
     kept = [c for c in frame.columns if c not in truths or frame[c].null_count() < frame.height]
-    first = ["tangle", "key", "sequence", "label", "probability", "n_observed", "length", "reason"]
     name = pl.format("{}/{}/{}", "tangle", "key", "sequence").alias("id")
-    return frame.select(name, *first, *(c for c in kept if c not in first))
+    return frame.select(name, *FIRST, *(c for c in kept if c not in FIRST))
+
+
+def decision_row(decision: Decision, label_names: Sequence[str]) -> dict[str, Any]:
+    """One decision by the same columns."""
+    row = {"id": decision.id, **{name: getattr(decision, name) for name in FIRST}}
+    for name, label, probability in zip(label_names[1:], decision.labels[1:], decision.probabilities[1:], strict=True):
+        row |= {f"label.{name}": label, f"probability.{name}": probability}
+    return row
 
 
 def write_decisions(rows: pl.DataFrame, path: Path) -> None:

@@ -1,0 +1,106 @@
+"""An append-only file of what a stream took since its last snapshot: rows and ticks, on the disk before they count.
+
+Each entry is one frame: its length, its checksum, a line of JSON, and the rows one after the other. Rows that were
+taken together are one entry, so only the last one can be torn; it never counted, and is cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from kvec.read.arriving_lines import Arrived
+from kvec.words.errors import ModelError
+
+_FRAME = struct.Struct("<II")  # length, crc32
+
+
+class Entry(NamedTuple):
+    """Rows that were taken together, or, where there are none, a tick."""
+
+    wall: float
+    arrived: list[Arrived]
+    now: float | None = None
+
+
+class Journal:
+    """Appends entries to a file, and reads those that are there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] | None = None
+
+    def entries(self) -> Iterator[Entry]:
+        """All whole entries; a torn last one is cut off."""
+        if not self.path.exists():
+            return
+        with self.path.open("r+b") as file:
+            end, start = os.fstat(file.fileno()).st_size, 0
+            while start < end:
+                frame = file.read(_FRAME.size)
+                length, checksum = _FRAME.unpack(frame) if len(frame) == _FRAME.size else (0, 0)
+                content = file.read(length) if length <= end - start else b""
+                if not content or len(content) < length or zlib.crc32(content) != checksum:
+                    if length and start + _FRAME.size + length < end:
+                        raise ModelError(f"{self.path} is damaged at byte {start:,}; what it holds behind is lost")
+                    file.truncate(start)
+                    return
+                yield _unpacked(content)
+                start += _FRAME.size + length
+
+    def add(self, entry: Entry) -> None:
+        """Write an entry; it is on the disk before this returns."""
+        if self._file is None:
+            self._file = self.path.open("ab", buffering=0)
+            _sync_name(self.path)
+        content = _packed(entry)
+        self._file.write(_FRAME.pack(len(content), zlib.crc32(content)) + content)
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _sync_name(path: Path) -> None:
+    """So that a new file's name survives a power cut too."""
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _packed(entry: Entry) -> bytes:
+    runs = []
+    for (origin, problem), some in groupby(entry.arrived, lambda one: (one.origin, one.problem)):
+        rows = list(some)
+        runs.append([origin, problem, [one.number for one in rows], [len(_bytes(one)) for one in rows]])
+    card = {"wall": entry.wall, "now": entry.now, "runs": runs}
+    return b"\n".join([json.dumps(card).encode(), b"".join([_bytes(one) for one in entry.arrived])])
+
+
+def _unpacked(content: bytes) -> Entry:
+    line, _, rows = content.partition(b"\n")
+    card = json.loads(line)
+    arrived: list[Arrived] = []
+    start = 0
+    for origin, problem, numbers, sizes in card["runs"]:
+        for number, size in zip(numbers, sizes, strict=True):
+            arrived.append(Arrived(number, rows[start : start + size], 0, origin, problem))
+            start += size
+    return Entry(card["wall"], arrived, card["now"])
+
+
+def _bytes(one: Arrived) -> bytes:
+    assert isinstance(one.content, bytes)
+    return one.content

@@ -1,0 +1,115 @@
+"""Where a stream's decisions go, and the lines that cannot be used: at once, and cut back to where a state goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from kvec.doors.messages import say
+from kvec.doors.writing import decision_row
+from kvec.read.arriving_lines import Arrived
+from kvec.words.errors import DataError, SettingError
+from kvec.words.items import Decision
+
+TOLD = 5  # bad lines that are told one by one
+
+
+class Outlet:
+    """A file that grows by lines, or the standard output."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.size = 0
+        self._file: IO[bytes] | None = None
+
+    def begin(self, is_kept: bool, is_replaced: bool) -> None:
+        """Open it for the first time: with a state it must be empty; else it is replaced, or added to."""
+        if self.path is None:
+            return
+        try:
+            size = self.path.stat().st_size if self.path.exists() else 0
+            if is_kept and size:
+                raise SettingError(f"{self.path}: holds something already; move it away, or name another file")
+            self._file = self.path.open("wb" if is_replaced else "ab")
+        except OSError as error:
+            raise SettingError(f"{self.path}: cannot be written: {error.strerror}") from None
+        self.size = 0 if is_replaced else size
+
+    def go_on(self, place: Mapping[str, Any] | None) -> None:
+        """Open it where `place` says, and cut off what was written behind."""
+        if self.path is None:
+            return
+        if place is None or place["path"] != str(self.path.resolve()):
+            self.begin(is_kept=True, is_replaced=False)
+            return
+        try:
+            size = self.path.stat().st_size if self.path.exists() else 0
+            if size < place["size"]:
+                raise SettingError(
+                    f"{self.path}: has {size:,} bytes, but had {place['size']:,} when the state was saved; put the "
+                    "whole file back, or name a new one"
+                )
+            self._file = self.path.open("ab")
+            self._file.truncate(place["size"])
+        except OSError as error:
+            raise SettingError(f"{self.path}: cannot be written: {error.strerror}") from None
+        self.size = place["size"]
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows as NDJSON; they are out when this returns."""
+        text = "".join([json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows])
+        content = text.encode("utf-8", "backslashreplace")  # half a surrogate pair: as JSON writes it
+        file = self._file or sys.stdout.buffer
+        file.write(content)
+        file.flush()
+        self.size += len(content)
+
+    def sync(self) -> None:
+        """Have all of it on the disk."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
+    def place(self) -> dict[str, Any] | None:
+        """Where `go_on` can go on."""
+        return None if self.path is None else {"path": str(self.path.resolve()), "size": self.size}
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+class Sink:
+    """Decisions, a line each."""
+
+    def __init__(self, path: Path | None, label_names: Sequence[str], is_shown: bool = False) -> None:
+        self.outlet = Outlet(path)
+        self._label_names = label_names
+        self._is_silent = is_shown and path is None  # a view has the standard output for itself
+
+    def write(self, decisions: Sequence[Decision]) -> None:
+        """Write decisions; they are out when this returns."""
+        if decisions and not self._is_silent:
+            self.outlet.write([decision_row(one, self._label_names) for one in decisions])
+
+
+class DeadLetters:
+    """Lines that cannot be used: counted, and told on the standard error output or in a file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.outlet = Outlet(path)
+        self.count = 0
+
+    def report(self, place: str, one: Arrived, problem: DataError) -> None:
+        """Tell what is wrong with a line: in the file, else the first few, then the tenth, the hundredth and so on."""
+        self.count += 1
+        if self.outlet.path is not None:
+            raw = one.content.decode("utf-8", "backslashreplace") if isinstance(one.content, bytes) else one.content
+            self.outlet.write([{"place": place, "number": one.number, "problem": str(problem), "raw": raw}])
+        elif self.count <= TOLD or str(self.count).strip("0") == "1":
+            so_far = f" ({self.count:,} such lines so far)" if self.count > TOLD else ""
+            say(f"{place}: {problem}{so_far}")

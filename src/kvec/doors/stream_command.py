@@ -1,0 +1,105 @@
+"""The words of `kvec stream` on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+_STATE = "Stopping and going on"
+_LIMITS = "Limits (see docs/stream.md)"
+
+
+def _limit(flag: str, metavar: str, help: str) -> Any:
+    return Option(flag, metavar=metavar, help=help, rich_help_panel=_LIMITS, show_default=False)
+
+
+def stream(
+    model: Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written.")],
+    source: Annotated[
+        str,
+        Argument(
+            metavar="SOURCE",
+            show_default=False,
+            help="A file (.ndjson, .csv, .csv.gz, .parquet), - for the standard input, tcp://:9000, "
+            "unix:///run/kvec.sock or kafka://broker:9092/topic.",
+        ),
+    ] = "-",
+    output: Annotated[
+        Path | None,
+        Option("-o", "--output", metavar="FILE", help="A .ndjson file for the decisions, else the standard output."),
+    ] = None,
+    form: Annotated[
+        str | None,
+        Option("--format", metavar="ndjson|csv|tsv|parquet", help="The form of the rows.", show_default=False),
+    ] = None,
+    follow: Annotated[bool, Option("--follow", help="Wait for more at the end of the file.")] = False,
+    table: Annotated[bool, Option("--table", help="Show a live view in the terminal.")] = False,
+    threshold: Annotated[
+        float | None, Option(metavar="θ", help="Decide at this halting score, not the model's.", show_default=False)
+    ] = None,
+    strict: Annotated[
+        bool, Option("--strict", help="Stop at a row that cannot be used; else it is passed over.")
+    ] = False,
+    dead_letters: Annotated[
+        Path | None, Option(metavar="FILE", help="Where such rows go, as NDJSON; else they are told one by one.")
+    ] = None,
+    max_line: Annotated[int, Option(metavar="BYTES", help="Longer lines cannot be used.")] = 1 << 20,
+    event_time: Annotated[
+        str, Option(metavar="items|wall", help="Whether the wall clock moves the items' clock while none comes.")
+    ] = "items",
+    state: Annotated[
+        Path | None, Option(metavar="DIR", help="Keep the stream here, and go on with it.", rich_help_panel=_STATE)
+    ] = None,
+    every: Annotated[
+        str, Option(metavar="N|30s", help="How often, in items or seconds.", rich_help_panel=_STATE)
+    ] = "30s",
+    on_stop: Annotated[
+        str | None,
+        Option(
+            metavar="decide|save",
+            rich_help_panel=_STATE,
+            show_default=False,
+            help="What becomes of open sequences on Ctrl-C or SIGTERM; with --state they are saved, else decided.",
+        ),
+    ] = None,
+    take_over: Annotated[
+        bool, Option("--take-over", help="Let MODEL take over a state of another.", rich_help_panel=_STATE)
+    ] = False,
+    max_live_keys: Annotated[int | None, _limit("--max-live-keys", "N", "Sequences watched at once.")] = None,
+    max_tangles: Annotated[int | None, _limit("--max-tangles", "N", "Tangles watched at once.")] = None,
+    max_cached_items: Annotated[
+        int | None, _limit("--max-cached-items", "N", "Items that others may still see.")
+    ] = None,
+    expiry: Annotated[
+        float | None, _limit("--expiry", "SECONDS", "After so long a silence by the items' clock a sequence is over.")
+    ] = None,
+    idle: Annotated[float | None, _limit("--idle", "SECONDS", "The same by the wall clock.")] = None,
+    late: Annotated[
+        str | None, _limit("--late", "take|drop", "Items older than their tangle's clock: taken unless said.")
+    ] = None,
+    reorder: Annotated[
+        float | None, _limit("--reorder", "SECONDS", "Hold items back so that late ones find their place.")
+    ] = None,
+    duplicates: Annotated[
+        str | None, _limit("--duplicates", "take|drop", "Items that come twice at one time: taken unless said.")
+    ] = None,
+) -> None:
+    """Decide while items arrive: each sequence once, as soon as the model is sure.
+
+    Rows are items in the order of their arrival; decisions are written as NDJSON the moment they fall.
+    """  # fmt: skip
+    from kvec.doors.streaming import Wishes, stream_items
+
+    given = {
+        "max_live_keys": max_live_keys, "max_tangles": max_tangles, "max_cached_items": max_cached_items,
+        "expiry": expiry, "idle": idle, "late": late, "reorder": reorder, "duplicates": duplicates,
+    }  # fmt: skip
+    limits = {name: value for name, value in given.items() if value is not None}
+    code = stream_items(Wishes(
+        model, source, output, form, follow, state, every, take_over, on_stop, table, strict, dead_letters, max_line,
+        event_time, threshold, limits,
+    ))  # fmt: skip
+    raise typer.Exit(code)

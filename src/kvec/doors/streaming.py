@@ -1,0 +1,238 @@
+"""`kvec stream`: what was wished for is checked, opened and, where a state says so, gone on with."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kvec.decide.deployed import Deployed, load_deployed
+from kvec.decide.stream import Stream
+from kvec.doors.incoming import open_source
+from kvec.doors.keeping import Keeper
+from kvec.doors.messages import say
+from kvec.doors.outlets import DeadLetters, Sink
+from kvec.doors.running import Manner, Runner
+from kvec.doors.watching import Watch
+from kvec.doors.writing import require_place
+from kvec.read.arriving import Arriving
+from kvec.read.arriving_lines import Source
+from kvec.words.errors import ModelError, SettingError
+from kvec.words.limits import Limits
+from kvec.words.plain import require_choice
+from kvec.words.schema import Schema
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+LOSSES = {
+    "file": "the file must be read again from its beginning",
+    "parquet": "the file must be read again from its beginning",
+    "stdin": "all sequences that are not decided yet are lost, and what they have seen",
+    "socket": "all sequences that are not decided yet are lost, and what they have seen",
+    "kafka": "all sequences that are not decided yet are lost, and what they have seen",
+}
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for on the command line."""
+
+    model: Path
+    source: str = ""
+    output: Path | None = None
+    form: str | None = None
+    follow: bool = False
+    state: Path | None = None
+    every: str = "30s"
+    take_over: bool = False
+    on_stop: str | None = None  # decide or save
+    table: bool = False
+    strict: bool = False
+    dead_letters: Path | None = None
+    max_line: int = 1 << 20
+    event_time: str = "items"  # or wall
+    threshold: float | None = None
+    limits: Mapping[str, Any] | None = None  # those that were given
+
+
+def stream_items(wishes: Wishes) -> int:
+    """Stream until the source ends or someone stops it; the exit code."""
+    _check(wishes)
+    limits = dict(wishes.limits or {})
+    fresh_limits = Limits.of(limits)
+    model = load_deployed(wishes.model)
+    keeper = None if wishes.state is None else Keeper(wishes.state)
+    try:
+        stream = None if keeper is None else keeper.resume()
+        is_new = stream is None
+        if stream is None:
+            stream = Stream(model, fresh_limits, wishes.threshold)
+        else:
+            _require_same(stream, model, wishes, limits)
+        return _open_and_run(stream, is_new, wishes, keeper)
+    except BrokenPipeError:  # nobody reads the decisions any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    finally:
+        if keeper is not None:
+            keeper.close()
+
+
+def every(text: str) -> tuple[int | None, float | None]:
+    """After how many items, or after how many seconds, a state is saved.
+
+    >>> every("10000"), every("30s"), every("1.5m")
+    ((10000, None), (None, 30.0), (None, 90.0))
+    """
+    unit = UNITS.get(text[-1:])
+    try:
+        number = float(text[:-1]) if unit else int(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < math.inf:
+        raise SettingError(f"--every is {text!r}; write a number of items, as in 10000, or a time, as in 30s")
+    return (None, number * unit) if unit else (int(number), None)
+
+
+def _check(wishes: Wishes) -> None:
+    """Refuse what cannot be, before anything is opened."""
+    require_place(wishes.output, (".ndjson", ".jsonl"))
+    require_place(wishes.dead_letters)
+    every(wishes.every)
+    require_choice(wishes.event_time, ("items", "wall"), "--event-time")
+    if wishes.on_stop is not None:
+        require_choice(wishes.on_stop, ("decide", "save"), "--on-stop")
+    if wishes.state is None and (wishes.on_stop == "save" or wishes.take_over):
+        raise SettingError("--on-stop save and --take-over need a state; name its folder with --state")
+    if wishes.max_line < 1:
+        raise SettingError(f"--max-line is {wishes.max_line}; at least 1 byte is needed")
+    if wishes.table and not sys.stdout.isatty():
+        raise SettingError("--table draws in a terminal, but the standard output goes elsewhere; use -o FILE instead")
+
+
+def _require_same(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> None:
+    """Let a state be gone on with by what it was made with; a newer model may take over."""
+    for name, given in limits.items():
+        if given != (before := getattr(stream.limits, name)):
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingError(
+                f"{flag} is {given}, but {before} in {wishes.state}; leave it out, or name a new --state"
+            )
+    is_same = (stream.model.hash, stream.model.threshold) == (model.hash, model.threshold)
+    if wishes.take_over and not is_same:
+        _require_same_items(stream.model.schema, model.schema, wishes)
+        stream.take_over(model, wishes.threshold)
+        say(f"{wishes.model} takes over: it decides the sequences that open from now on")
+        return
+    if not is_same:
+        raise ModelError(
+            f"{wishes.model} is not the model in {wishes.state}; go on with that one, or let this one decide all new "
+            "sequences with --take-over"
+        )
+    if wishes.threshold is not None and wishes.threshold != stream.note.get("threshold"):
+        raise SettingError(f"--threshold cannot change in {wishes.state}; leave it out, or name a new --state")
+
+
+def _require_same_items(before: Schema, after: Schema, wishes: Wishes) -> None:
+    """Both models see every item, so it must be made from the same columns in the same way."""
+
+    def columns(schema: Schema) -> dict[str, Any]:
+        entries = ("key", "tangle", "time", "end", "empty_key", "outcome")
+        fields = [(f.name, f.source, f.transform, f.kind == "categorical") for f in schema.values]
+        return {**{name: getattr(schema, name) for name in entries}, "values": sorted(fields)}
+
+    old, new = columns(before), columns(after)
+    if different := [name for name in old if old[name] != new[name]]:
+        raise ModelError(
+            f"{wishes.model} reads other items than the model in {wishes.state} (schema.{different[0]} differs); "
+            "let it begin with a new --state"
+        )
+
+
+def _open_and_run(stream: Stream, is_new: bool, wishes: Wishes, keeper: Keeper | None) -> int:
+    note = stream.note
+    source, arriving = open_source(wishes.source, stream.model, wishes.form, wishes.follow, wishes.max_line)
+    if not is_new and note["kind"] != source.kind:
+        raise SettingError(f"{wishes.state} belongs to a {note['kind']}, not to {source.name}; name a new --state")
+    if stream.limits.idle is not None and not source.is_live:
+        raise SettingError("--idle goes by the wall clock, which a file does not have; use --expiry")
+    arriving.cut.update(((tangle, key), None) for tangle, key in note.get("cut", ()))
+    source.start(note.get("position", {}))
+    try:
+        if note.get("is_finished") and not source.has_more():
+            say(f"{source.name} was streamed to its end, and {wishes.state} is finished: there is nothing new in it")
+            return 0
+        return _run(stream, is_new, source, wishes, keeper, arriving)
+    finally:
+        source.close()
+
+
+def _run(
+    stream: Stream, is_new: bool, source: Source, wishes: Wishes, keeper: Keeper | None, arriving: Arriving
+) -> int:
+    note = stream.note
+    sink = Sink(wishes.output, stream.model.vocabulary.label_names, wishes.table)
+    letters = DeadLetters(wishes.dead_letters)
+    for outlet, name in ((sink.outlet, "sink"), (letters.outlet, "letters")):
+        if is_new:
+            outlet.begin(is_kept=keeper is not None, is_replaced=not source.is_live)
+        else:
+            outlet.go_on(note[name])
+    letters.count = note.get("n_letters", 0)
+    items, seconds = every(wishes.every)
+    manner = Manner(
+        items, seconds, wishes.strict, wishes.event_time == "wall",
+        decide_on_stop=wishes.on_stop == "decide" or (wishes.on_stop is None and keeper is None),
+        threshold=note.get("threshold") if wishes.threshold is None else wishes.threshold,
+    )  # fmt: skip
+    runner = Runner(stream, source, arriving, sink, letters, keeper, manner)
+    runner.tally.classes.update(note.get("classes", {}))
+    _greet(source, wishes, stream.counters.items)
+    if keeper is not None:
+        if n_rows := runner.recover():
+            say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
+        runner.save()
+    try:
+        with Watch() if wishes.table else nullcontext() as view:
+            is_over = runner.run(view)
+    finally:
+        sink.outlet.close()
+        letters.outlet.close()
+    for line in _summary(runner, wishes, is_over):
+        say(line)
+    return 0 if is_over or source.is_live else 130
+
+
+def _greet(source: Source, wishes: Wishes, n_items: int) -> None:
+    """Say what is good to know at the start."""
+    if source.kind == "socket":
+        say(f"listening at {source.name}")
+    if wishes.state is None:
+        say(f"no --state is kept: after a crash, {LOSSES[source.kind]}")
+        return
+    if n_items:
+        say(f"{wishes.state} is gone on with, after {n_items:,} items")
+    if wishes.output is None:
+        say("after a crash, decisions since the last snapshot come again under the same ids")
+
+
+def _summary(runner: Runner, wishes: Wishes, is_over: bool) -> list[str]:
+    """What has happened, in a few lines."""
+    stream, counters = runner.stream, asdict(runner.stream.counters)
+    n_items = counters.pop("items")
+    took = time.monotonic() - runner.tally.started
+    rate = (n_items - runner.tally.items_before) / max(took, 1e-9)
+    n_decisions = sum(stream.reasons.values())
+    reasons = ", ".join(f"{n:,} {reason}" for reason, n in stream.reasons.items() if n)
+    lines = [f"{n_items:,} items, {n_decisions:,} decisions{f' ({reasons})' if reasons else ''}; {rate:,.0f} items/s"]
+    counters["malformed"] = runner.letters.count
+    if odd := ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counters.items() if n):
+        lines.append(f"among them {odd}")
+    if wishes.state is not None and not is_over:
+        lines.append(f"{stream.n_live:,} sequences are kept in {wishes.state}; the same command goes on with them")
+    return lines

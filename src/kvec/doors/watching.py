@@ -1,0 +1,119 @@
+"""A live view of a stream in the terminal: what is watched, what was decided, how fast, how late, in what memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from kvec.doors.running import Runner
+from kvec.report.text import bar, plain
+
+FRAME = 0.25  # seconds between two looks
+EPOCH = 946_684_800.0  # times from the year 2000 on count as seconds since 1970
+CLASSES = 12  # shown at the most
+
+
+class Watch:
+    """Draws a stream anew, a few times a second."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._live = Live(console=console or Console(), auto_refresh=False)
+        self._drawn = 0.0
+        self._items: int | None = None
+        self._rate = 0.0
+
+    def __enter__(self) -> Watch:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def update(self, runner: Runner, is_last: bool = False) -> None:
+        """Draw, if it is time to."""
+        now = time.monotonic()
+        passed = now - self._drawn
+        if passed < FRAME and not is_last:
+            return
+        n_items = runner.stream.counters.items
+        if self._items is not None and not is_last:
+            self._rate += (1 - 0.5**passed) * ((n_items - self._items) / passed - self._rate)
+        self._drawn, self._items = now, n_items
+        self._live.update(picture(runner, self._rate), refresh=True)
+
+
+def picture(runner: Runner, rate: float) -> Group:
+    """The stream as it stands."""
+    stream, tally = runner.stream, runner.tally
+    facts = [
+        ("items", f"{stream.counters.items:,}"),
+        ("items/s", f"{rate:,.0f}"),
+        ("watched", f"{stream.n_live:,} keys in {stream.n_tangles:,} tangles"),
+        ("decided", f"{sum(stream.reasons.values()):,}"),
+        ("lag", _lag(tally.lag, tally.newest)),
+        (
+            "memory",
+            f"{_mega(resident())} in all, {_mega(stream.bytes)} of it for {stream.n_cached:,} items and the keys",
+        ),
+        ("unusable", f"{runner.letters.count:,} rows"),
+    ]
+    about = Table.grid(padding=(0, 2))
+    for name, text in facts:
+        about.add_row(Text(name, "dim"), text)
+    reasons = [(name, n) for name, n in stream.reasons.items() if n]
+    shares = Columns([_shares("class", tally.classes.most_common(CLASSES)), _shares("reason", reasons)], padding=(0, 4))
+    return Group(Text(plain(runner.source.name), "bold"), about, Text(""), shares, Text(""), _last(runner))
+
+
+def resident() -> int:
+    """The memory of this process in bytes; where nobody tells, the most it ever had."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _shares(title: str, counted: Sequence[tuple[str, int]]) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(Text(title, "dim"))
+    total = sum(n for _, n in counted)
+    for name, n in counted:
+        grid.add_row(Text(plain(name, 24)), Text(bar(n / total, 12), "cyan"), f"{n:,}")
+    return grid
+
+
+def _last(runner: Runner) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(*(Text(name, "dim") for name in ("tangle", "key", "label", "", "items", "reason")))
+    for one in reversed(runner.tally.last):
+        grid.add_row(
+            Text(plain(one.tangle, 16)), Text(plain(one.key, 32)), Text(plain(one.label, 24), "green"),
+            f"{100 * one.probability:.0f} %", f"{one.n_observed:,}", one.reason.value,
+        )  # fmt: skip
+    return grid
+
+
+def _lag(seconds: float, newest: float | None) -> str:
+    text = f"{1000 * seconds:,.1f} ms from arrival to decision"
+    now = time.time()
+    if newest is not None and EPOCH < newest < now + 86_400:
+        text += f"; items are {max(now - newest, 0):,.1f} s old"
+    return text
+
+
+def _mega(n_bytes: int) -> str:
+    return f"{n_bytes / 1_000_000:,.0f} MB"

@@ -1,0 +1,52 @@
+"""The folder of a state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.doors.made import Trained
+
+from kvec.decide.deployed import load_deployed
+from kvec.decide.stream import Stream
+from kvec.doors.journal import Entry
+from kvec.doors.keeping import SNAPSHOT, Keeper
+from kvec.read.arriving_lines import Arrived
+from kvec.words.errors import ModelError, SettingError
+
+
+def test_a_folder_is_kept_by_one_process(tmp_path: Path) -> None:
+    first = Keeper(tmp_path / "new" / "kept")
+    assert first.resume() is None
+    with pytest.raises(SettingError, match="another kvec stream keeps its state here"):
+        Keeper(tmp_path / "new" / "kept")
+    first.close()
+    Keeper(tmp_path / "new" / "kept").close()
+
+
+def test_journals_change_with_snapshots(lively: Trained, tmp_path: Path) -> None:
+    stream = Stream(load_deployed(lively.model))
+    keeper = Keeper(tmp_path)
+    keeper.save(stream, {"place": 1})
+    keeper.journal.add(Entry(1.0, [Arrived(1, b"one")]))
+    keeper.close()
+    (tmp_path / "journal.000000").write_bytes(b"left over from a crash while it was being removed")
+    keeper = Keeper(tmp_path)
+    resumed = keeper.resume()
+    assert resumed is not None and resumed.note["place"] == 1
+    assert [entry.arrived[0].content for entry in keeper.journal.entries()] == [b"one"]
+    keeper.save(stream, {"place": 2})
+    assert list(keeper.journal.entries()) == []
+    keeper.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lock", SNAPSHOT]
+
+
+def test_what_is_no_state_is_refused(lively: Trained, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError, match="cannot keep a state here"):
+        Keeper(tmp_path / "file")
+    Stream(load_deployed(lively.model)).save(tmp_path / SNAPSHOT)
+    keeper = Keeper(tmp_path)
+    with pytest.raises(ModelError, match="was not written by kvec stream"):
+        keeper.resume()
+    keeper.close()

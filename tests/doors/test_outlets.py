@@ -1,0 +1,106 @@
+"""Where decisions and unusable lines go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvec.doors.outlets import DeadLetters, Outlet, Sink
+from kvec.read.arriving_lines import Arrived
+from kvec.words.errors import DataError, SettingError
+from kvec.words.items import Decision, Reason
+
+DECISION = Decision(0, "ü\ud800", 0, ("web", "big"), (0.9, 0.8), 4, None, Reason.HALTED)
+
+
+def test_decisions_are_lines(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    sink = Sink(tmp_path / "decisions.ndjson", ["app", "size"])
+    sink.outlet.begin(is_kept=False, is_replaced=True)
+    sink.write([DECISION, DECISION])
+    line = (tmp_path / "decisions.ndjson").read_bytes().splitlines()[0]
+    assert json.loads(line) == {
+        "id": "0/ü\ud800/0", "tangle": 0, "key": "ü\ud800", "sequence": 0, "label": "web", "probability": 0.9,
+        "n_observed": 4, "length": None, "reason": "halted", "label.size": "big", "probability.size": 0.8,
+    }  # fmt: skip
+    assert sink.outlet.size == (tmp_path / "decisions.ndjson").stat().st_size
+    sink.outlet.close()
+    Sink(None, ["app", "size"]).write([DECISION])
+    assert capsysbinary.readouterr().out == line + b"\n"
+    Sink(None, ["app", "size"], is_shown=True).write([DECISION])
+    assert capsysbinary.readouterr().out == b""
+
+
+def test_an_outlet_is_replaced_added_to_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out.ndjson"
+    path.write_text("before\n")
+    with pytest.raises(SettingError, match="holds something already"):
+        Outlet(path).begin(is_kept=True, is_replaced=False)
+    added = Outlet(path)
+    added.begin(is_kept=False, is_replaced=False)
+    added.write([{"a": 1}])
+    added.close()
+    assert path.read_text() == 'before\n{"a":1}\n' and added.size == path.stat().st_size
+    replaced = Outlet(path)
+    replaced.begin(is_kept=False, is_replaced=True)
+    replaced.close()
+    assert path.read_text() == ""
+    with pytest.raises(SettingError, match="cannot be written: Is a directory"):
+        Outlet(tmp_path).begin(is_kept=False, is_replaced=True)
+
+
+def test_an_outlet_is_cut_back_to_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "out.ndjson"
+    first = Outlet(path)
+    first.begin(is_kept=True, is_replaced=False)
+    first.write([{"a": 1}])
+    place = first.place()
+    first.write([{"a": 2}])
+    first.sync()
+    first.close()
+    with path.open("ab") as torn:
+        torn.write(b'{"a')
+    second = Outlet(path)
+    second.go_on(place)
+    second.write([{"a": 3}])
+    second.close()
+    assert path.read_text() == '{"a":1}\n{"a":3}\n'
+    path.write_text("")
+    with pytest.raises(SettingError, match="has 0 bytes, but had 8 when the state was saved"):
+        Outlet(path).go_on(place)
+    path.unlink()
+    with pytest.raises(SettingError, match="has 0 bytes"):
+        Outlet(path).go_on(place)
+    assert not path.exists()
+    other = Outlet(tmp_path / "other.ndjson")
+    other.go_on(place)  # from now on decisions go there
+    other.close()
+    nowhere = Outlet(None)
+    nowhere.go_on(None)
+    assert nowhere.place() is None
+
+
+def test_bad_lines_are_told_less_and_less(capsys: pytest.CaptureFixture[str]) -> None:
+    letters = DeadLetters(None)
+    for number in range(1, 1001):
+        letters.report(f"items.csv, line {number}", Arrived(number, b"x"), DataError("is bad"))
+    told = capsys.readouterr().err.splitlines()
+    assert told[:2] == ["kvec: items.csv, line 1: is bad", "kvec: items.csv, line 2: is bad"]
+    assert told[5:] == [
+        "kvec: items.csv, line 10: is bad (10 such lines so far)",
+        "kvec: items.csv, line 100: is bad (100 such lines so far)",
+        "kvec: items.csv, line 1000: is bad (1,000 such lines so far)",
+    ]
+
+
+def test_bad_lines_can_go_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    letters = DeadLetters(tmp_path / "letters.ndjson")
+    letters.outlet.begin(is_kept=False, is_replaced=True)
+    letters.report("a, line 7", Arrived(7, b'{"key": \xff'), DataError("is not UTF-8 text"))
+    letters.report("b, row 8", Arrived(8, {"key": None, "size": 1.5}), DataError("column 'key': is empty"))
+    letters.outlet.close()
+    first, second = map(json.loads, (tmp_path / "letters.ndjson").read_text().splitlines())
+    assert first == {"place": "a, line 7", "number": 7, "problem": "is not UTF-8 text", "raw": '{"key": \\xff'}
+    assert second["raw"] == {"key": None, "size": 1.5}
+    assert letters.count == 2 and capsys.readouterr().err == ""

@@ -1,0 +1,57 @@
+"""The flags of `kvec stream`."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvec.doors import streaming
+from kvec.doors.cli import run
+from kvec.doors.streaming import Wishes
+
+CODE = "import sys; from kvec.doors.cli import run; run(['stream', '--help']); print(sorted(sys.modules))"
+
+
+def test_help_is_quick_and_needs_no_heavy_rooms() -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "kvec stream model items.ndjson" in done.stdout
+    for heavy in ("torch", "polars", "numpy", "numba", "confluent_kafka"):
+        assert f"'{heavy}'" not in done.stdout
+    assert after.ru_utime - before.ru_utime < 2, "seconds of work; on an idle machine it takes a third of one"
+
+
+def test_every_flag_reaches_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Wishes] = []
+
+    def note(wishes: Wishes) -> int:
+        given.append(wishes)
+        return 0
+
+    monkeypatch.setattr(streaming, "stream_items", note)
+    flags: dict[str, Any] = {
+        "--output": "d.ndjson", "--format": "csv", "--follow": None, "--state": "kept", "--every": "7",
+        "--take-over": None, "--on-stop": "save", "--table": None, "--strict": None, "--dead-letters": "l.ndjson",
+        "--max-line": 99, "--event-time": "wall", "--threshold": 0.25, "--max-live-keys": 1, "--max-tangles": 2,
+        "--max-cached-items": 3, "--expiry": 4.0, "--idle": 5.0, "--late": "drop", "--reorder": 6.0,
+        "--duplicates": "drop",
+    }  # fmt: skip
+    arguments = [str(part) for flag in flags.items() for part in flag if part is not None]
+    assert run(["stream", "model", "items.csv", *arguments]) == 0
+    assert run(["stream", "model"]) == 0
+    wishes, plain = given
+    assert wishes == Wishes(
+        Path("model"), "items.csv", Path("d.ndjson"), "csv", True, Path("kept"), "7", True, "save", True, True,
+        Path("l.ndjson"), 99, "wall", 0.25,
+        {"max_live_keys": 1, "max_tangles": 2, "max_cached_items": 3, "expiry": 4.0, "idle": 5.0, "late": "drop",
+         "reorder": 6.0, "duplicates": "drop"},
+    )  # fmt: skip
+    assert plain == Wishes(Path("model"), "-", limits={})
+    assert len(flags) == len(fields(Wishes)) - 3 + len(wishes.limits or ())
