@@ -63,7 +63,7 @@ def as_damage(path: str | Path) -> Iterator[None]:
         yield
     except ModelError:
         raise
-    except (KvecError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+    except (KvecError, LookupError, AttributeError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 

@@ -30,7 +30,7 @@ class Runner:
         session_gap: float | None = None, dtype: npt.DTypeLike = np.float32,
     ) -> None:  # fmt: skip
         rule = make_rule(config.visibility)
-        self._most = rule.most
+        self._most = min(rule.most, limits.max_cached_items)  # that one item can see
         self._kernel = Kernel(weights, config.encoder, dtype)
         self._sizes, self._starts = sizes, sizes.starts()
         self._arriving = Arriving(CHUNK, len(self._starts), sizes.projected, dtype)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,10 @@ HASH = 32  # bytes in front of the arrays
 def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write a state whole or not at all; it is on the disk before this returns."""
     path = Path(path)
-    card = json.dumps({"format": FORMAT, "kvec": __version__, **facts}, default=_plain)
+    try:
+        card = json.dumps({"format": FORMAT, "kvec": __version__, **facts}, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: an item's value or the note cannot be kept in a state: {error}") from None
     content = save_arrays(dict(arrays), metadata={"kvec": card})
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -40,7 +44,8 @@ def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str,
     except OSError as error:
         raise ModelError(f"{path}: cannot write the state: {error.strerror or error}") from None
     finally:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def read_state(path: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -54,13 +59,14 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[
         raise ModelError(f"{path} is damaged, or not the state of a stream: its hash does not fit")
     try:
         length = int.from_bytes(content[:8], "little")
-        card = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["kvec"])
+        card: dict[str, Any] = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["kvec"])
+        written, version = int(card["format"]), card["kvec"]
         arrays = load_arrays(content)
     except (KeyError, TypeError, ValueError, SafetensorError):
         raise ModelError(f"{path} is not the state of a stream") from None
-    if card["format"] > FORMAT:
+    if written > FORMAT:
         raise ModelError(
-            f"{path} was written by kvec {card['kvec']} in format {card['format']}; this is kvec {__version__}, "
+            f"{path} was written by kvec {version} in format {written}; this is kvec {__version__}, "
             f"which reads up to format {FORMAT}: upgrade kvec to use it"
         )
     return card, arrays
@@ -70,7 +76,7 @@ def _plain(value: Any) -> Any:
     """NumPy's numbers as Python's."""
     if isinstance(value, np.generic):
         return value.item()
-    raise ModelError(f"a value of type {type(value).__name__} cannot be kept in a state; feed numbers and text")
+    raise TypeError(f"{type(value).__name__} is neither text nor a number")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -95,10 +95,9 @@ def _coder(field: FieldVocabulary) -> Callable[[Any], Cell]:
 
         return binned
     known = {str(value): code for code, value in enumerate(field.values, FIRST_KNOWN)}
-    is_text = bool(field.values) and isinstance(field.values[0], str)
 
     def categorical(given: Any) -> Cell:
-        text = cell_text(given, is_text)
+        text = cell_text(given)
         code = MISSING if text is None else known.get(text, UNKNOWN)
         if not edges:
             return Cell((code,), text)
@@ -107,23 +106,15 @@ def _coder(field: FieldVocabulary) -> Callable[[Any], Cell]:
     return categorical
 
 
-def cell_text(given: Any, is_text: bool = True) -> str | None:
+def cell_text(given: Any) -> str | None:
     """A categorical cell as text, whole numbers without a point; None where it is missing.
 
-    >>> [cell_text(x) for x in (40, 40.0, True, "GET", None)]
-    ['40', '40', 'true', 'GET', None]
-    >>> cell_text("40.0", is_text=False), cell_text("007", is_text=False)
-    ('40', '007')
+    >>> [cell_text(x) for x in (40, 40.0, True, "40.0", None)]
+    ['40', '40', 'true', '40.0', None]
     """
     if given is None or given.__class__ is str:
-        if given is None or is_text:
-            return given
-        text = str(given)
-        if "." not in text:
-            return text
-        given = _parsed(text)
-        if given is None:
-            return text
+        text: str | None = given
+        return text
     if isinstance(given, bool):
         return "true" if given else "false"
     if isinstance(given, float):

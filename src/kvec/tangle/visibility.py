@@ -106,7 +106,7 @@ class PaperRule:
     @property
     def most(self) -> int:
         """So many items one item sees at the most, itself included."""
-        return 1 + self.own + self.others
+        return min(1 + self.own + self.others, self.window)
 
     def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
         """The visible items of these arrivals."""

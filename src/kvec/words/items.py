@@ -13,6 +13,7 @@ from kvec.words.errors import DataError
 
 TangleId = str | int
 Key = str | int
+_PLAIN = frozenset((str, int))  # of names
 
 
 class Reason(StrEnum):
@@ -44,26 +45,27 @@ def admit(item: Any, needs_time: bool) -> Item:
     """
     if not isinstance(item, Item):
         raise DataError(f"{_shown(item)} is no item; feed kvec.Item(tangle, key, value, time)")
-    tangle, key = require_name(item.tangle, "tangle"), require_name(item.key, "key")
-    if not isinstance(item.value, Mapping):
+    tangle, key, value, time = item.tangle, item.key, item.value, item.time
+    if tangle.__class__ not in _PLAIN or key.__class__ not in _PLAIN:
+        tangle, key = require_name(tangle, "tangle"), require_name(key, "key")
+    if value.__class__ is not dict and not isinstance(value, Mapping):
         raise DataError(
-            f"tangle {tangle!r}, key {key!r}: the value is {_shown(item.value)}; it must map field names to cells"
+            f"tangle {tangle!r}, key {key!r}: the value is {_shown(value)}; it must map field names to cells"
         )
-    time = None
-    if needs_time:
-        time = item.time if item.time.__class__ is float else _seconds(item.time)
-        if time is None or not math.isfinite(time):
+    if not needs_time:
+        time = None
+    elif time.__class__ is not float or not -math.inf < time < math.inf:
+        time = _seconds(time)
+        if time is None:
             raise DataError(
                 f"tangle {tangle!r}, key {key!r}: the time is {_shown(item.time)}; this model needs the time of every "
                 "item, in seconds"
             )
-    return Item(tangle, key, dict(item.value), time, bool(item.is_end))
+    return Item(tangle, key, dict(value), time, bool(item.is_end))
 
 
 def require_name(given: Any, what: str) -> str | int:
     """The name of a tangle or key as plain text or a whole number; anything else is refused."""
-    if given.__class__ is str or given.__class__ is int:
-        return given
     if isinstance(given, str):
         return str.__str__(given)
     if isinstance(given, Integral) and not isinstance(given, bool):
@@ -72,13 +74,12 @@ def require_name(given: Any, what: str) -> str | int:
 
 
 def _seconds(given: Any) -> float | None:
-    """A number as a time; None where it is none."""
-    if isinstance(given, bool | str | bytes):
-        return None
+    """A number as a time; None where it is none, or not finite."""
     try:
-        return float(given)
+        time = math.nan if isinstance(given, bool | str | bytes) else float(given)
     except (TypeError, ValueError, OverflowError):
         return None
+    return time if math.isfinite(time) else None
 
 
 def _shown(given: Any) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any
 
 from kvec.words.errors import SettingError
@@ -37,9 +39,15 @@ class Limits:
         """Check every bound."""
         for field in fields(self):
             given = getattr(self, field.name)
-            if field.name.startswith("max_") and not (isinstance(given, int) and given >= 1):
+            if field.name.startswith("max_") and not (_is(given, Integral) and given >= 1):
                 raise SettingError(f"{field.name} is {given!r}; it must be a whole number of at least 1")
-            if field.name in ("expiry", "idle", "reorder") and given is not None and not given >= 0:
+            if field.name in ("expiry", "idle") and given is not None and not (_is(given, Real) and given >= 0):
                 raise SettingError(f"{field.name} is {given!r}; it must be at least 0 seconds")
+            if field.name == "reorder" and not (_is(given, Real) and 0 <= given < math.inf):
+                raise SettingError(f"reorder is {given!r}; it must be at least 0 seconds, and not for ever")
             if field.name in ("late", "duplicates") and given not in LATE:
                 raise SettingError(f"{field.name} is {given!r}; it can be {' or '.join(LATE)}")
+
+
+def _is(given: Any, kind: type) -> bool:
+    return isinstance(given, kind) and not isinstance(given, bool)
