@@ -142,6 +142,12 @@ class SlowStream:
             self._close(sequence, Reason.ENDED)
         return self._told()
 
+    def hear(self, decision: Decision) -> None:
+        """An older model has decided one of its sequences."""
+        sequence = self.find(decision.tangle, decision.key)
+        if sequence is not None and sequence.number == decision.sequence:
+            sequence.decision = decision
+
     def close(self, wall: float = 0.0) -> list[Decision]:
         """Decide all that waits."""
         for held in list(self.held):
@@ -171,6 +177,8 @@ class SlowStream:
         if life.is_over:
             return []
         kept = [one for one in life.arrivals if not one.is_passed]
+        while kept and not kept[-1].is_shown:  # yet to be shown to a newer model
+            kept.pop()
         return [one for one in kept[-self._window() :] if not one.is_evicted and one.is_shown]
 
     def all_remembered(self) -> list[SlowArrival]:
@@ -293,7 +301,8 @@ class SlowStream:
         self.n_taken += 1
         life.arrivals.append(arrival)
         live.arrivals.append(arrival)
-        if live.decision is not None and self.model.config.deciding.after_halt == "drop":
+        is_after = live.decision is not None and len(live.arrivals) > live.decision.n_observed
+        if is_after and self.model.config.deciding.after_halt == "drop":
             arrival.is_passed = True
             self.counts["after_halt"] += 1
         else:

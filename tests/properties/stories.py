@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ TIMELESS = model_of(has_time=False, seed=3, schema=replace(SCHEMA, time="", expi
 SPARE = model_of("encoder.use_membership=false", "encoder.use_position=false", "encoder.time=gaps", seed=4)
 
 
-BASES = {"timed": MODEL, "timeless": TIMELESS, "spare": SPARE}
+BASES = {"timed": MODEL, "timeless": TIMELESS, "spare": SPARE, "other": OTHER}
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,12 @@ class Choice:
 
     @property
     def model(self) -> Deployed:
-        return changed(BASES[self.base], *self.settings)
+        return _chosen(self.base, self.settings)
+
+
+@cache
+def _chosen(base: str, settings: tuple[str, ...]) -> Deployed:
+    return changed(BASES[base], *settings)
 
 
 @st.composite
