@@ -90,7 +90,8 @@ def go_on(folder: Path, model: Deployed, source: Source, manner: Manner, limits:
         runner = Runner(stream, source, Arriving(model.schema), sink, letters, keeper, manner)
         runner.recover()
         runner.save()
-        runner.run()
+        with Stopping() as stopping:
+            runner.run(stopping)
         return runner
     finally:
         keeper.close()

@@ -107,30 +107,27 @@ class Runner:
                 self._write(self.stream.tick(entry.now, entry.wall))
         return n_rows
 
-    def run(self, view: View | None = None) -> bool:
+    def run(self, stopping: Stopping, view: View | None = None) -> bool:
         """Run until the source ends or someone stops it; whether it ended."""
         is_over = False
-        with Stopping() as stopping:
-            while not stopping.is_asked:
-                arrived = self.source.read(CHUNK, WAIT)
-                if arrived is None:
-                    is_over = True
-                    break
-                came = time.monotonic()
-                if arrived:
-                    self._take(arrived, time.time() if self.source.is_live else 0.0)
-                    self.tally.lag = time.monotonic() - came
-                self._look_around()
-                if view is not None:
-                    view.update(self)
-            if is_over or self._manner.decide_on_stop:
-                self._write(self.stream.close())
-            if self._keeper is not None:
-                self.save(is_finished=is_over)
-            else:
-                self.source.saved()
+        while not (is_over or stopping.is_asked):
+            arrived = self.source.read(CHUNK, WAIT)
+            came = time.monotonic()
+            if arrived:
+                self._take(arrived, time.time() if self.source.is_live else 0.0)
+                self.tally.lag = time.monotonic() - came
+            is_over = arrived is None
+            self._look_around()
             if view is not None:
-                view.update(self, is_last=True)
+                view.update(self)
+        if is_over or self._manner.decide_on_stop:
+            self._write(self.stream.close())
+        if self._keeper is not None:
+            self.save(is_finished=is_over)
+        else:
+            self.source.saved()
+        if view is not None:
+            view.update(self, is_last=True)
         return is_over
 
     def save(self, is_finished: bool = False) -> None:

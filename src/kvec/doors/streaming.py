@@ -18,7 +18,7 @@ from kvec.doors.incoming import open_source
 from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Sink
-from kvec.doors.running import Manner, Runner
+from kvec.doors.running import Manner, Runner, Stopping
 from kvec.doors.watching import Watch
 from kvec.doors.writing import require_place
 from kvec.read.arriving import Arriving
@@ -192,14 +192,15 @@ def _run(
     )  # fmt: skip
     runner = Runner(stream, source, arriving, sink, letters, keeper, manner)
     runner.tally.classes.update(note.get("classes", {}))
-    _greet(source, wishes, stream.counters.items)
-    if keeper is not None:
-        if n_rows := runner.recover():
-            say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
-        runner.save()
     try:
-        with Watch() if wishes.table else nullcontext() as view:
-            is_over = runner.run(view)
+        with Stopping() as stopping:
+            _greet(source, wishes, stream.counters.items)
+            if keeper is not None:
+                if n_rows := runner.recover():
+                    say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
+                runner.save()
+            with Watch() if wishes.table else nullcontext() as view:
+                is_over = runner.run(stopping, view)
     finally:
         sink.outlet.close()
         letters.outlet.close()
