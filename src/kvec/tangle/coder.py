@@ -14,7 +14,7 @@ from kvec.tangle.vocabulary import FARTHEST, FIRST_KNOWN, MISSING, UNKNOWN, Fiel
 from kvec.words.errors import DataError
 from kvec.words.schema import Schema
 
-MOST_KEPT = 65_536  # cells of a field whose codes are kept at hand
+MOST_KEPT = 16_384  # values whose codes are kept at hand
 _PLAIN = frozenset((str, int, float, type(None)))
 
 
@@ -37,33 +37,35 @@ class Cell(NamedTuple):
 
 
 class Coder:
-    """Turns the values of items into codes, remembering cells that come again."""
+    """Turns the values of items into codes, remembering values that come again."""
 
     def __init__(self, vocabulary: Vocabulary, schema: Schema) -> None:
-        self._coded: list[tuple[str, Callable[[Any], Cell], dict[Any, Cell]]] = [
-            (field.name, _coder(field), {}) for field in vocabulary.coded
-        ]
+        self._coded = [(field.name, _coder(field)) for field in vocabulary.coded]
         self._projected = vocabulary.projected
-        names = [field.name for field in vocabulary.coded]
+        self._names = names = [field.name for field in vocabulary.coded]
         self._session = [names.index(name) for name in schema.session]
         self._match = [names.index(name) for name in schema.match_names if name in names]
+        self._kept: dict[tuple[Any, ...], Coded] = {}
 
     def code(self, value: Mapping[str, Any]) -> Coded:
         """The codes of one value; a field that is not in it is missing."""
+        cells = tuple([value.get(name) for name in self._names])
+        if self._projected or not _PLAIN.issuperset(map(type, cells)):  # True is equal to 1, but not the same cell
+            return self._code(value)
+        coded = self._kept.get(cells)
+        if coded is None:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            coded = self._kept[cells] = self._code(value)
+        return coded
+
+    def _code(self, value: Mapping[str, Any]) -> Coded:
         codes: list[int] = []
         raws = []
         unknown = missing = 0
-        for name, coder, kept in self._coded:
+        for name, coder in self._coded:
             given = value.get(name)
-            if given.__class__ in _PLAIN:
-                cell = kept.get(given)
-                if cell is None:
-                    cell = coder(given)
-                    if len(kept) >= MOST_KEPT:
-                        kept.clear()
-                    kept[given] = cell
-            else:  # a truth is equal to 0 or 1, but not the same cell
-                cell = coder(_single(given, name))
+            cell = coder(given if given.__class__ in _PLAIN else _single(given, name))
             codes += cell.codes
             raws.append(cell.raw)
             first = cell.codes[0]
