@@ -193,10 +193,21 @@ def test_numbers_alone_match_nothing_and_keep_one_session() -> None:
     assert coded == ([], [2.0, 0.0], (), None, 0, 0)
 
 
-def test_cells_at_hand_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+WORDS = Vocabulary((FieldVocabulary("word", "categorical", values=TEXTS),), (("a", "b"),), ("label",))
+WORD_SCHEMA = Schema(values=(Field("word", kind="categorical"),))
+
+
+def test_values_at_hand_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_KEPT >= 1024
     monkeypatch.setattr("kvec.tangle.coder.MOST_KEPT", 4)
-    coder = Coder(VOCABULARY, SCHEMA)
-    wanted = [cell_text(i) for i in range(50)]
-    assert [coder.code({"plain": 0, "word": i, "load": 0}).match[1] for i in range(50)] == wanted  # type: ignore[index]
-    assert all(len(kept) <= 4 for _, _, kept in coder._coded)
+    coder = Coder(WORDS, WORD_SCHEMA)
+    assert [coder.code({"word": i}).match for i in range(50)] == [(cell_text(i),) for i in range(50)]
+    assert coder.code({"word": 49}) is coder.code({"word": 49})
+    assert 1 <= len(coder._kept) <= 4
+
+
+def test_a_truth_is_not_taken_for_the_number_at_hand() -> None:
+    coder = Coder(WORDS, WORD_SCHEMA)
+    assert [coder.code({"word": given}).match for given in (1, True, 1.0, False, 0)] == [
+        ("1",), ("true",), ("1",), ("false",), ("0",),
+    ]  # fmt: skip
