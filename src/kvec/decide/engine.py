@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.deployed import Deployed
+from kvec.decide.folder import as_damage
 from kvec.decide.runner import CHUNK, Runner
 from kvec.tangle.coder import Coded, Coder
 from kvec.tangle.live import Booked, Closed, Live
@@ -59,8 +60,11 @@ class Engine:
         self.chunk = 1 if self._drops else CHUNK  # what is dropped depends on what was decided before
         self.coder = Coder(model.vocabulary, model.schema)
         sizes = embedded_sizes(model.vocabulary, model.config.encoder, model.has_time)
-        self.runner = Runner(model.weights, model.config, sizes, limits, model.schema.session_gap, dtype)
+        with as_damage("the model"):
+            self.runner = Runner(model.weights, model.config, sizes, limits, model.schema.session_gap, dtype)
         self.arrivals, self.memory = self.runner.arrivals, self.runner.memory
+        if self.memory.outputs.shape[1] != 1 + sum(map(len, model.vocabulary.labels)):
+            raise ModelError("the weights do not have an output for each class of the vocabulary")
         self.counters = Counters()
         self.held: OrderedDict[TangleId, Held] = OrderedDict()  # the one whose newest item is oldest first
         self.n_held = 0

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.words.config import Encoder
+from kvec.words.errors import ModelError
 
 LANES = 64  # as in _kernel.c
 MOST_SIZE = 128  # numbers of a head that the C loops hold
@@ -118,7 +119,21 @@ class Kernel:
         heads = ["policy", *(f"classifiers.{i}" for i in range(n))]
         self.head = np.concatenate([_forward(given[f"{name}.weight"]) for name in heads], axis=1)
         self.head_bias = np.concatenate([given[f"{name}.bias"] for name in heads])
+        self._require_fit()
         self._c = _Compiled(self) if use_c and settings.width // settings.heads <= MOST_SIZE else None
+
+    def _require_fit(self) -> None:
+        """Refuse weights of other sizes than the settings': the loops in C would read beyond their end."""
+        d, f, r, n = self.settings.width, self.settings.feed_forward, self.settings.fusion, self.n_outputs
+        layer = ((d,), (d,), (d, 3 * d), (3 * d,), (d, d), (d,), (d,), (d,), (d, f), (f,), (f, d), (d,))
+        wanted = [(given[name], shape) for given in self.layers for name, shape in zip(LAYER, layer, strict=True)]
+        wanted += [
+            (self.table, (len(self.table), d)), (self.project, (len(self.project), d)), (self.norm, (d,)),
+            (self.norm_bias, (d,)), (self.input, (d, 4 * r)), (self.input_bias, (4 * r,)),
+            (self.recurrent, (r, 4 * r)), (self.head, (r, n)), (self.head_bias, (n,)),
+        ]  # fmt: skip
+        if any(array.shape != shape for array, shape in wanted):
+            raise ModelError("the weights do not have the sizes that the model's settings give them")
 
     @property
     def n_outputs(self) -> int:

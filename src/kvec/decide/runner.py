@@ -15,6 +15,7 @@ from kvec.tangle.live import Booked, Live
 from kvec.tangle.tangles import gap_step
 from kvec.tangle.visibility import make_rule
 from kvec.words.config import Config
+from kvec.words.errors import ModelError
 from kvec.words.items import Item
 from kvec.words.limits import Limits
 from kvec.words.sizes import Vocabularies
@@ -32,6 +33,8 @@ class Runner:
         rule = make_rule(config.visibility)
         self._most = min(rule.most, limits.max_cached_items)  # that one item can see
         self._kernel = Kernel(weights, config.encoder, dtype)
+        if (len(self._kernel.table), len(self._kernel.project)) != (sum(sizes.sizes()), sizes.projected):
+            raise ModelError("the weights do not have a row for each value of the vocabulary")
         self._sizes, self._starts = sizes, sizes.starts()
         self._arriving = Arriving(CHUNK, len(self._starts), sizes.projected, dtype)
         self.memory = Memory(config.encoder, self._kernel.n_outputs, dtype)

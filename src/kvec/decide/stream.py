@@ -64,9 +64,7 @@ class Stream:
         self.limits = _with_expiry(limits or Limits(), model)
         self.reasons = {reason.value: 0 for reason in Reason}  # decisions so far
         self.note: dict[str, Any] = {}  # what was kept beside the state that this stream was resumed from
-        self._dtype = np.dtype(dtype)
-        if self._dtype not in (np.float32, np.float64):
-            raise SettingError(f"dtype is {self._dtype}; it can be float32 or float64")
+        self._dtype = _precision(dtype)
         self._engines = [Engine(model, self.limits, _threshold(model, threshold), dtype)]
 
     # -- verbs --------------------------------------------------------------------------------------------------
@@ -195,7 +193,7 @@ class Stream:
         """Go on where the stream was that `to_plain` told of."""
         stream = cls.__new__(cls)
         stream.limits, stream.reasons = Limits(**facts["limits"]), dict(facts["reasons"])
-        stream._dtype = np.dtype(facts["dtype"])
+        stream._dtype = _precision(facts["dtype"])
         stream.note = facts.get("note", {})
         stream._engines = []
         for i, told in enumerate(facts["engines"]):
@@ -237,6 +235,12 @@ def resume(path: str | Path) -> Stream:
 
 def _with_expiry(limits: Limits, model: Deployed) -> Limits:
     return replace(limits, expiry=model.schema.expiry) if limits.expiry is None else limits
+
+
+def _precision(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise SettingError(f"dtype is {np.dtype(dtype)}; it can be float32 or float64")
+    return np.dtype(dtype)
 
 
 def _threshold(model: Deployed, given: float | None) -> float:
