@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from enum import IntEnum, StrEnum
@@ -76,15 +77,20 @@ def same(values: list[Any]) -> list[list[bool]]:
     return [[a is not None and a == b for b in values] for a in values]
 
 
-@given(columns=tables())
-def test_one_value_at_a_time_is_coded_as_whole_columns_are(columns: dict[str, list[Any]]) -> None:
+@given(columns=tables(), is_kept=st.booleans())
+def test_one_value_at_a_time_is_coded_as_whole_columns_are(columns: dict[str, list[Any]], is_kept: bool) -> None:
+    """Codes are kept at hand where no field is projected."""
+    vocabulary, schema = VOCABULARY, SCHEMA
+    if is_kept:
+        vocabulary = replace(vocabulary, fields=vocabulary.coded)
+        schema = replace(schema, values=schema.values[:-1], match=schema.match[:-1])
     frame = pl.DataFrame([pl.Series("key", [1] * len(columns["plain"]))] + [
         pl.Series(name, cells, strict=False) for name, cells in columns.items()
     ])  # fmt: skip
-    table = read_table(frame, SCHEMA)
-    tangles = encode_tangles(table.frame, SCHEMA, VOCABULARY)
-    numbers = VOCABULARY.numbers(table.frame)
-    coder = Coder(VOCABULARY, SCHEMA)
+    table = read_table(frame, schema)
+    tangles = encode_tangles(table.frame, schema, vocabulary)
+    numbers = vocabulary.numbers(table.frame)
+    coder = Coder(vocabulary, schema)
     as_given = [coder.code(value) for value in rows_of(columns)]
     as_read = [coder.code(item.value) for item in iterate(table)]
     for coded in (as_given, as_read):
@@ -95,7 +101,7 @@ def test_one_value_at_a_time_is_coded_as_whole_columns_are(columns: dict[str, li
         assert opens == (np.diff(tangles.session) > 0).tolist()
         firsts = [[one.codes[i] for i in (0, 1, 3, 4, 5)] for one in coded]
         assert [one.unknown for one in coded] == [row.count(UNKNOWN) for row in firsts]
-        gone = [row.count(MISSING) + (n[1] == 1) for row, n in zip(firsts, numbers.tolist(), strict=True)]
+        gone = [row.count(MISSING) + (n[1:] == [1]) for row, n in zip(firsts, numbers.tolist(), strict=True)]
         assert [one.missing for one in coded] == gone
 
 

@@ -1,0 +1,277 @@
+"""The verbs of a stream: what they refuse, and that a refused item changes nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.properties.stories import MODEL, TIMELESS, assert_same, changed, made_item
+
+from kvec.decide.stream import Stream, resume
+from kvec.words.errors import DataError, SettingError
+from kvec.words.items import Decision, Item, Reason
+from kvec.words.limits import Limits
+
+VALUE = {"size": 1, "way": "in", "load": 0.5, "rate": 1.0}
+FINE = Item("t", "k", VALUE, 1.0)
+
+
+def items(n: int, seed: int = 0, n_keys: int = 3) -> list[Item]:
+    rng = np.random.default_rng(seed)
+    return [made_item(rng, "t", int(rng.integers(n_keys)), float(i), ends=0.0) for i in range(n)]
+
+
+def opened(**limits: Any) -> Stream:
+    return Stream(MODEL, Limits(**limits), dtype=np.float64)
+
+
+def but(**changes: Any) -> Item:
+    """The fine item with something odd about it."""
+    return replace(FINE, **changes)
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "no item": ({"key": "k"}, r"^\{'key': 'k'\} is no item; feed kvec\.Item\(tangle, key, value, time\)$"),
+    "nothing": (None, r"^None is no item"),
+    "no key": (but(key=None), r"^the name of a key is None; it must be text or a whole number$"),
+    "a fraction as key": (but(key=1.5), r"^the name of a key is 1\.5; it must be"),
+    "NaN as key": (but(key=math.nan), r"^the name of a key is nan; it must be"),
+    "a truth as key": (but(key=True), r"^the name of a key is True; it must be"),
+    "several keys": (but(key=("a", "b")), r"^the name of a key is \('a', 'b'\); it must be"),
+    "a list as key": (but(key=["a"]), r"^the name of a key is \['a'\]; it must be"),
+    "bytes as key": (but(key=b"k"), r"^the name of a key is b'k'; it must be"),
+    "no tangle": (but(tangle=None), r"^the name of a tangle is None; it must be"),
+    "no value": (but(value=None), r"^tangle 't', key 'k': the value is None; it must map field names to"),
+    "a list as value": (but(value=[1]), r"^tangle 't', key 'k': the value is \[1\]; it must map"),
+    "no time": (
+        but(time=None),
+        r"^tangle 't', key 'k': the time is None; this model needs the time of every",
+    ),
+    "NaN as time": (but(time=math.nan), r"^tangle 't', key 'k': the time is nan; this model needs"),
+    "an endless time": (but(time=-math.inf), r"^tangle 't', key 'k': the time is -inf; this model needs"),
+    "a huge time": (but(time=10**400), r"^tangle 't', key 'k': the time is 1000+\.\.\.; this model needs"),
+    "text as time": (but(time="5"), r"^tangle 't', key 'k': the time is '5'; this model needs"),
+    "a truth as time": (but(time=True), r"^tangle 't', key 'k': the time is True; this model needs"),
+    "a date": (but(time=datetime(2024, 5, 1)), r"^tangle 't', key 'k': the time is datetime.*; this model"),
+    "a list as cell": (
+        but(value={"size": [1]}),
+        r"^tangle 't', key 'k', field 'size': list is no single value",
+    ),
+    "no number": (but(value={"load": "much"}), r"^tangle 't', key 'k', field 'load': 'much' is no number$"),
+    "no number to project": (
+        but(value={"rate": ""}),
+        r"^tangle 't', key 'k', field 'rate': '' is no number$",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("reorder", [0.0, 5.0])
+def test_a_refused_item_changes_nothing(name: str, reorder: float) -> None:
+    bad, message = REFUSED[name]
+    stream, spared = opened(reorder=reorder), opened(reorder=reorder)
+    first, second = items(6)[:3], items(6)[3:]
+    assert_same(stream.feed_many(first), spared.feed_many(first))
+    before = stream.to_plain()[0]
+    with pytest.raises(DataError, match=message) as error:
+        stream.feed(bad)
+    assert "\n" not in str(error.value)
+    with pytest.raises(DataError, match=message):
+        stream.feed_many([*second, bad])
+    assert stream.to_plain()[0] == before
+    assert_same(stream.feed_many(second) + stream.close(), spared.feed_many(second) + spared.close())
+    assert asdict(stream.counters) == asdict(spared.counters)
+
+
+def test_items_that_break_off_are_not_taken() -> None:
+    stream = opened()
+
+    def broken() -> Any:
+        yield FINE
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        stream.feed_many(broken())
+    assert stream.counters.items == 0
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        but(tangle=np.str_("t"), key=np.str_("k"), time=np.float32(1.0)),
+        but(value=MappingProxyType(VALUE), time=Decimal(1)),
+        but(time=1, is_end=np.bool_(False)),
+        but(value={name: np.array([cell])[0] for name, cell in VALUE.items()}),
+    ],
+)
+def test_names_and_times_of_other_types_are_made_plain(alike: Item, tmp_path: Path) -> None:
+    stream, plain = opened(), opened()
+    assert stream.feed(alike) == plain.feed(FINE)
+    stream.save(tmp_path / "state")
+    second = replace(FINE, time=2.0)
+    assert resume(tmp_path / "state").feed(second) == plain.feed(second)
+    [remembered, _] = plain._engines[0].arrivals.sightings.raw.values()
+    assert remembered.item == stream._engines[0].arrivals.sightings.raw[0].item
+
+
+def test_whole_numbers_of_numpy_are_keys() -> None:
+    stream = opened()
+    stream.feed(but(tangle=np.int64(4), key=np.uint8(7)))
+    status = stream.status(4, 7)
+    assert status is not None and stream.status(np.int64(4), np.int64(7)) == status
+    [live] = stream._engines[0].arrivals.live.values()
+    assert (type(live.key), type(live.tangle.id)) == (int, int)
+
+
+@pytest.mark.parametrize("verb", [Stream.end, Stream.status])
+@pytest.mark.parametrize("name", [None, 1.5, ["k"], ("k",), True])
+def test_other_verbs_refuse_odd_names_too(verb: Callable[..., Any], name: Any) -> None:
+    stream = opened()
+    stream.feed(FINE)
+    with pytest.raises(DataError, match=r"^the name of a key is"):
+        verb(stream, "t", name)
+    with pytest.raises(DataError, match=r"^the name of a tangle is"):
+        verb(stream, name, "k")
+
+
+def test_a_value_that_changes_after_it_was_fed_changes_nothing(tmp_path: Path) -> None:
+    stream, other = opened(duplicates="drop"), opened(duplicates="drop")
+    value: dict[str, Any] = {}
+    for i, item in enumerate(items(20)):
+        value.clear()
+        value.update(item.value)
+        stream.feed(replace(item, value=value, time=float(i // 4)))
+        other.feed(replace(item, time=float(i // 4)))
+    stream.save(tmp_path / "state")
+    value.clear()
+    assert stream.counters == other.counters
+    assert_same(resume(tmp_path / "state").close(), other.close())
+
+
+def test_a_model_without_times_needs_none_and_ignores_them() -> None:
+    plain, timed = Stream(TIMELESS, dtype=np.float64), Stream(TIMELESS, Limits(expiry=1.0), dtype=np.float64)
+    given = items(20)
+    odd = [math.nan, None, "today", -5.0, 10**400]
+    told = timed.feed_many([replace(item, time=odd[i % 5]) for i, item in enumerate(given)])
+    assert timed.tick(now=1e9) == []
+    assert timed.n_live == 3
+    assert_same(told + timed.close(), plain.feed_many(replace(item, time=None) for item in given) + plain.close())
+
+
+def test_nothing_is_known_of_a_key_that_is_not_live() -> None:
+    stream = opened()
+    assert stream.status("t", "k") is None
+    assert stream.end("t", "k") == []
+    stream.feed(FINE)
+    assert stream.status("t", "other") is None
+    assert stream.status("other", "k") is None
+    assert stream.end("t", "other") == []
+    [decision] = stream.end("t", "k")
+    assert (decision.reason, decision.n_observed, decision.length) == (Reason.ENDED, 1, 1)
+    assert stream.status("t", "k") is None
+    assert stream.end("t", "k") == []
+
+
+def test_a_status_becomes_final() -> None:
+    never, at_once = Stream(MODEL, threshold=1.0), Stream(MODEL, threshold=0.0)
+    given = [replace(item, key="k") for item in items(3)]
+    assert never.feed_many(given) == []
+    status = never.status("t", "k")
+    assert status is not None and (status.is_final, status.reason, status.n_observed) == (False, None, 3)
+    [decision] = at_once.feed_many(given)
+    final = at_once.status("t", "k")
+    assert final is not None and (final.is_final, final.reason, final.n_observed) == (True, Reason.HALTED, 1)
+    assert (final.labels, final.probabilities) == (decision.labels, decision.probabilities)
+    assert final.halt_probability == status.halt_probability  # after the newest item, in both
+    assert (final.label, final.probability) == (final.labels[0], final.probabilities[0])
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.1, math.nan])
+def test_thresholds_lie_between_0_and_1(threshold: float) -> None:
+    with pytest.raises(SettingError, match=r"^the threshold is .*; it must lie between 0 and 1$"):
+        Stream(MODEL, threshold=threshold)
+    with pytest.raises(SettingError, match=r"^the threshold is .*; it must lie between 0 and 1$"):
+        opened().take_over(MODEL, threshold)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, "complex128"])
+def test_streams_run_in_single_or_double_precision(dtype: Any) -> None:
+    with pytest.raises(SettingError, match=r"^dtype is .*; it can be float32 or float64$"):
+        Stream(MODEL, dtype=dtype)
+
+
+def test_single_precision_is_close_to_double() -> None:
+    given = items(200)
+    single, double = (Stream(MODEL, threshold=1.0, dtype=dtype) for dtype in (np.float32, np.float64))
+    assert_same(single.feed_many(given) + single.close(), double.feed_many(given) + double.close(), 1e-4)
+
+
+def test_huge_logits_halt_or_do_not_without_a_warning() -> None:
+    for bias, n in ((-1e4, 0), (1e4, 1)):
+        weights = {**MODEL.weights, "policy.bias": np.array([bias])}
+        for threshold in (1e-300, 0.5, 1.0):
+            stream = Stream(replace(MODEL, weights=weights), threshold=threshold)
+            assert len(stream.feed(FINE)) == n
+            status = stream.status("t", "k")
+            assert status is not None and status.halt_probability == n
+    assert len(Stream(replace(MODEL, weights=weights), threshold=0.0).feed(FINE)) == 1
+
+
+def test_expiry_comes_from_the_schema_unless_the_limits_say_otherwise() -> None:
+    assert opened().limits.expiry == MODEL.schema.expiry == 9.0
+    assert opened(expiry=2.0).limits.expiry == 2.0
+    assert opened(expiry=math.inf).limits.expiry == math.inf
+
+
+def test_the_wall_clock_is_asked_only_where_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped() -> float:
+        raise AssertionError("the clock was asked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kvec.decide.stream.clock.time", stopped)
+        stream = opened()
+        stream.feed(FINE)
+        stream.tick()
+        stream.end("t", "k")
+        stream.close()
+    now = 1000.0
+    monkeypatch.setattr("kvec.decide.stream.clock.time", lambda: now)
+    stream = Stream(MODEL, Limits(idle=10.0, reorder=1.0), threshold=1.0)
+    stream.feed_many([FINE, replace(FINE, key="j", time=50.0)])
+    now = 1010.0
+    assert stream.tick() == []
+    assert (stream.n_live, stream.n_held) == (1, 1)
+    now = 1010.5
+    [decision] = stream.tick()
+    assert (decision.key, decision.reason) == ("k", Reason.EXPIRED)
+    assert (stream.n_live, stream.n_held) == (1, 0)  # what was held back has just come
+    assert stream.tick(wall=1020.5) == []
+    assert len(stream.tick(wall=1020.6)) == 1
+
+
+def test_ids_of_other_tangles_and_keys_are_others() -> None:
+    def name(tangle: str, key: str) -> str:
+        return Decision(tangle, key, 0, ("a",), (1.0,), 1, 1, Reason.ENDED).id
+
+    pairs = [("a", "b/c"), ("a/b", "c"), ("a\\", "b/c"), ("a\\/b", "c"), ("", "a/b/c"), ("a/", "b/c"), ("a\\\\", "b/c")]
+    assert len({name(*pair) for pair in pairs}) == len(pairs)
+    assert name("link-7", "10.0.0.1/24") == "link-7/10.0.0.1/24/0"
+
+
+def test_a_large_reach_takes_no_memory_that_is_not_used() -> None:
+    wide = changed(MODEL, "visibility.own=9007199254740991", "visibility.others=9007199254740991")
+    few = Stream(wide, Limits(max_cached_items=50))
+    endless = Stream(
+        changed(MODEL, "visibility.rule=window", "visibility.window=9007199254740991"), Limits(max_cached_items=50)
+    )
+    for stream in (few, endless):
+        stream.feed_many(items(100))
+        assert stream._engines[0].runner._arriving.seen.nbytes < 2**20
