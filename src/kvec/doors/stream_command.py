@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,6 +92,8 @@ def stream(
 
     Rows are items in the order of their arrival; decisions are written as NDJSON the moment they fall.
     """  # fmt: skip
+    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(threads, "1")  # before NumPy is there: its matrices are small here, and threads slow them
     from kvec.doors.streaming import Wishes, stream_items
 
     given = {

@@ -44,12 +44,13 @@ class Arriving:
     """
 
     def __init__(self, schema: Schema, forms: Mapping[str, str] | None = None) -> None:
-        self._is_text = forms is not None
-        tangle = tuple(name.strip() for name in schema.tangle.split(",") if name.strip())
-        self._tangle, self._key, self._empty_key = tangle, schema.key, schema.empty_key
+        self._tangle = tuple(name.strip() for name in schema.tangle.split(",") if name.strip())
+        self._key = schema.key
+        self._tangle_of = _namer(self._tangle, "", forms is not None)
+        self._key_of = _namer(self._key, schema.empty_key, forms is not None)
         self._time = schema.time or ("time" if schema.unfold_gap else "")
         self._end = schema.end
-        self._fields = [(f.name, f.source, _converter(f, forms)) for f in schema.values]
+        self._fields = [(f.name, f.source, *_converter(f, forms)) for f in schema.values]
         self._outcome = schema.outcome
         self.cut: OrderedDict[tuple[TangleId, Key], None] = OrderedDict()  # keys whose outcome has happened
 
@@ -63,7 +64,7 @@ class Arriving:
             *((name, "key") for name in self._key),
             *((name, "tangle") for name in self._tangle),
             *((name, entry) for name, entry in single if name),
-            *((column, "values") for _, column, _ in self._fields),
+            *((column, "values") for _, column, _, _ in self._fields),
         ]
 
     @property
@@ -73,22 +74,10 @@ class Arriving:
 
     def item(self, cells: Cells) -> Item | None:
         """The item of a row; None where an outcome cuts it away. Cells that do not fit are refused."""
-        column = ""
+        tangle, key = self._tangle_of(cells), self._key_of(cells)
+        column = self._time
         try:
-            found: list[TangleId | Key] = []
-            for columns, empty in ((self._tangle, ""), (self._key, self._empty_key)):
-                parts = []
-                for column in columns:
-                    name = _name(cells.get(column), self._is_text)
-                    if name is None and not empty:
-                        raise _Unfit(_MISSING + "a name here")
-                    parts.append(empty if name is None else name)
-                found.append(parts[0] if len(parts) == 1 else _joined(parts) if parts else 0)
-            tangle, key = found
-            moment = None
-            if self._time:
-                column = self._time
-                moment = _seconds(cells.get(column))
+            moment = _seconds(cells.get(column)) if column else None
             is_end = False
             if self._end:
                 column = self._end
@@ -96,9 +85,9 @@ class Arriving:
             if self._outcome is not None and self._is_cut((tangle, key), cells, self._outcome):
                 return None
             value = {}
-            for name, column, convert in self._fields:
+            for name, column, passes, convert in self._fields:
                 cell = cells.get(column)
-                value[name] = None if cell is None else convert(cell)
+                value[name] = cell if cell.__class__ in passes else convert(cell)
         except _Unfit as problem:
             raise DataError(f"column {column!r}: {problem}") from None
         return Item(tangle, key, value, moment, is_end)
@@ -135,9 +124,11 @@ def _seconds(cell: Any) -> float:
     (1714566600.25, 1714566600.0, 17.5)
     """
     found: float | None = None
-    if isinstance(cell, str):
+    if cell.__class__ is float:
+        found = cell
+    elif isinstance(cell, str):
         found = _clock(cell)
-    elif isinstance(cell, int | float) and not isinstance(cell, bool):
+    elif isinstance(cell, int) and not isinstance(cell, bool):
         found = float(cell) if abs(cell) < 2**1023 else None
     if found is None or not math.isfinite(found):
         problem = _MISSING + "a time" if cell is None else f"{_shown(cell)} is no time"
@@ -146,10 +137,10 @@ def _seconds(cell: Any) -> float:
 
 
 def _clock(text: str) -> float | None:
-    tidy = re.sub(r"^(\S+)\s+", r"\1T", text.strip().replace("/", "-"))
-    number = _float(tidy)
+    number = _float(text)
     if number is not None:
         return number
+    tidy = re.sub(r"^(\S+)\s+", r"\1T", text.strip().replace("/", "-"))
     parts = _CLOCK.fullmatch(tidy[:-1] + "+00:00" if tidy.endswith("Z") else tidy)
     if parts is None or int(parts[6] or 0) > 60:  # a leap second is one
         return None
@@ -180,22 +171,42 @@ def _name(cell: Any, is_text: bool) -> str | int | None:
     return int(cell) if cell.is_integer() and abs(cell) < 2**53 else str(cell)
 
 
-def _joined(parts: Sequence[str | int]) -> str:
-    return "|".join([str(part).replace("|", r"\|") for part in parts])  # a|b, c is not a, b|c
+def _namer(columns: Sequence[str], empty: str, is_text: bool) -> Callable[[Cells], str | int]:
+    """What finds the key or tangle of a row: in a column, or in several, joined as text with `|`."""
+
+    def part(cells: Cells, column: str) -> str | int:
+        try:
+            name = _name(cells.get(column), is_text)
+            if name is None and not empty:
+                raise _Unfit(_MISSING + "a name here")
+        except _Unfit as problem:
+            raise DataError(f"column {column!r}: {problem}") from None
+        return empty if name is None else name
+
+    def one(cells: Cells) -> str | int:
+        return part(cells, columns[0])
+
+    def several(cells: Cells) -> str:
+        return "|".join([str(part(cells, column)).replace("|", r"\|") for column in columns])  # a|b, c is not a, b|c
+
+    return (lambda cells: 0) if not columns else one if len(columns) == 1 else several
 
 
-def _converter(field: Field, forms: Mapping[str, str] | None) -> Convert:
-    """What makes the value of a field from a cell that is not empty."""
+def _converter(field: Field, forms: Mapping[str, str] | None) -> tuple[frozenset[type], Convert]:
+    """The types of cells that are values of a field as they are, and what makes one from any other cell."""
+    empty = frozenset([type(None)])
     if field.transform == "first":
-        return lambda cell: _text(cell).split("|", 1)[0].strip()
+        return empty, lambda cell: _text(cell).split("|", 1)[0].strip()
     if field.transform == "sign":
-        return lambda cell: None if (number := _number(cell)) is None else int(number >= 0)
+        return empty, lambda cell: None if (number := _number(cell)) is None else int(number >= 0)
     if field.transform == "magnitude":
-        return lambda cell: None if (number := _number(cell)) is None else abs(number)
+        return empty, lambda cell: None if (number := _number(cell)) is None else abs(number)
     if field.kind != "categorical":
-        return _number
-    form = None if forms is None else forms[field.name]
-    return {None: _plain, "number": _typed, "boolean": _truth, "text": _text}[form]
+        return empty, _number
+    if forms is None:
+        return empty | {str, int, bool}, _number
+    form = forms[field.name]
+    return (empty | {str}, _text) if form == "text" else (empty, _typed if form == "number" else _truth)
 
 
 def _number(cell: Any) -> int | float | None:
@@ -214,13 +225,6 @@ def _number(cell: Any) -> int | float | None:
     else:
         raise _Unfit(f"holds {_shown(cell)}, not a single value")
     return found if math.isfinite(found) else None
-
-
-def _plain(cell: Any) -> Any:
-    """A categorical cell that has its type."""
-    if isinstance(cell, str | int):
-        return cell
-    return _number(cell)
 
 
 def _typed(cell: str) -> str | int | float | None:
