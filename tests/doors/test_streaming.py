@@ -263,6 +263,7 @@ def test_what_does_not_fit_a_state_is_refused(
         (["--max-line", "0"], "--max-line is 0"),
         (["--table"], "--table draws in a terminal, but the standard output goes elsewhere"),
         (["--idle", "5"], "--idle goes by the wall clock, which a file does not have; use --expiry"),
+        (["--event-time", "wall"], "--event-time wall is for sources that wait for more"),
         (["--late", "never"], "late is 'never'; it can be take or drop"),
         (["--threshold", "2"], "the threshold is 2.0; it must lie between 0 and 1"),
         (["-o", "d.parquet"], "it may end in .ndjson, .jsonl"),
@@ -279,6 +280,9 @@ def test_no_model_and_a_full_sink_are_refused(
     lively: Trained, short: dict[str, Any], tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     assert "no such model folder" in refused("stream", tmp_path / "none", "items.ndjson")
+    items = lively.folder / "short.ndjson"
+    assert "not all different files" in refused("stream", lively.model, items, "-o", items)
+    assert items.stat().st_size > 0
     (tmp_path / "d.ndjson").write_text("old decisions\n")
     arguments = (lively.model, lively.folder / "short.ndjson", "-o", tmp_path / "d.ndjson")
     assert "holds something already" in refused("stream", *arguments, "--state", tmp_path / "kept")

@@ -225,6 +225,22 @@ def test_what_comes_after_an_outcome_is_left_out(tmp_path: Path) -> None:
     assert items_of(*source_of(tmp_path / "rows.ndjson", OUTCOME, {})) == expected
 
 
+def test_a_column_of_names_is_of_the_kind_of_its_first() -> None:
+    schema = Schema.from_dict({"tangle": "t", "empty_key": "none", "values": {"size": {"kind": "binned"}}})
+
+    def names(arriving: Arriving, *rows: tuple[Any, Any]) -> list[tuple[Any, Any]]:
+        items = [arriving.item({"t": tangle, "key": key, "size": 1}) for tangle, key in rows]
+        return [(item.tangle, item.key) for item in items if item is not None]
+
+    first = Arriving(schema)
+    assert names(first, ("a", None), (1, 12), ("1", "12"), ("b", "x"), (2, "007")) == [
+        ("a", "none"), ("1", 12), ("1", 12), ("b", "x"), ("2", "007"),
+    ]  # fmt: skip
+    second = Arriving(schema)
+    second.restore(json.loads(json.dumps(first.to_plain())))
+    assert names(second, (3, "13")) == [("3", 13)], "it is remembered"
+
+
 def test_outcomes_are_remembered_up_to_a_limit() -> None:
     arriving = Arriving(OUTCOME)
     arriving.cut.update(((0, key), None) for key in range(MOST_CUT))
@@ -232,6 +248,9 @@ def test_outcomes_are_remembered_up_to_a_limit() -> None:
     assert len(arriving.cut) == MOST_CUT
     assert arriving.item({"key": 0, "act": "call"}) is not None, "the oldest was forgotten"
     assert arriving.item({"key": -1, "act": "call"}) is None
+    again = Arriving(OUTCOME)
+    again.restore(arriving.to_plain())
+    assert again.item({"key": -1, "act": "call"}) is None
 
 
 def test_rows_that_are_whole_sequences_in_a_table_are_single_items_in_a_stream() -> None:

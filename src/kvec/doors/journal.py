@@ -56,12 +56,17 @@ class Journal:
 
     def add(self, entry: Entry) -> None:
         """Write an entry; it is on the disk before this returns."""
-        if self._file is None:
-            self._file = self.path.open("ab", buffering=0)
-            _sync_name(self.path)
         content = _packed(entry)
-        self._file.write(_FRAME.pack(len(content), zlib.crc32(content)) + content)
-        os.fsync(self._file.fileno())
+        try:
+            if self._file is None:
+                self._file = self.path.open("ab", buffering=0)
+                _sync_name(self.path)
+            frame = memoryview(_FRAME.pack(len(content), zlib.crc32(content)) + content)
+            while frame:
+                frame = frame[self._file.write(frame) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise ModelError(f"{self.path}: cannot be written: {error.strerror}; nothing more is taken") from None
 
     def close(self) -> None:
         """Close the file."""

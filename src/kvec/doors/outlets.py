@@ -64,8 +64,13 @@ class Outlet:
         text = "".join([json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows])
         content = text.encode("utf-8", "backslashreplace")  # half a surrogate pair: as JSON writes it
         file = self._file or sys.stdout.buffer
-        file.write(content)
-        file.flush()
+        try:
+            file.write(content)
+            file.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise SettingError(f"{self.path or 'standard output'}: cannot be written: {error.strerror}") from None
         self.size += len(content)
 
     def sync(self) -> None:

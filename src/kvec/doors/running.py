@@ -31,7 +31,7 @@ LAST = 12  # decisions that are remembered to be shown
 class Manner:
     """How a stream is run."""
 
-    every_items: int | None = None  # save after so many items
+    every_items: int | None = None  # save after so many rows
     every_seconds: float | None = None  # save after so many seconds
     is_strict: bool = False  # stop at a line that cannot be used
     by_wall: bool = False  # ticks move the items' own clock too
@@ -94,7 +94,7 @@ class Runner:
         self._keeper, self._manner = keeper, manner
         self._journals = keeper is not None and not source.is_replayable
         self._ticked = self._saved = time.monotonic()
-        self._saved_items = stream.counters.items
+        self._n_unsaved = 0  # rows and ticks
 
     def recover(self) -> int:
         """Take again what the journal has behind the snapshot; how many rows that are."""
@@ -138,11 +138,11 @@ class Runner:
         self._keeper.save(self.stream, {
             "kind": self.source.kind, "position": self.source.position(), "sink": self.sink.outlet.place(),
             "letters": self.letters.outlet.place(), "n_letters": self.letters.count, "is_finished": is_finished,
-            "cut": [list(one) for one in self.arriving.cut], "classes": dict(self.tally.classes),
+            "arriving": self.arriving.to_plain(), "classes": dict(self.tally.classes),
             "threshold": self._manner.threshold,
         })  # fmt: skip
         self.source.saved()
-        self._saved, self._saved_items = time.monotonic(), self.stream.counters.items
+        self._saved, self._n_unsaved = time.monotonic(), 0
 
     # -- parts --------------------------------------------------------------------------------------------------
 
@@ -155,6 +155,7 @@ class Runner:
         if self._journals and self._keeper is not None and arrived and not is_again:
             self._keeper.journal.add(Entry(wall, list(arrived)))
         self.source.take(arrived)
+        self._n_unsaved += len(arrived)
         if not is_refused:
             for one, problem in bad:
                 self.letters.report(self.source.place(one), one, problem)
@@ -218,10 +219,11 @@ class Runner:
         matters = limits.idle is not None or (now is not None and limits.expiry is not None)
         if matters and self._journals and self._keeper is not None:
             self._keeper.journal.add(Entry(wall, [], now))
+            self._n_unsaved += 1
         self._write(self.stream.tick(now, wall))
 
     def _is_due(self, now: float) -> bool:
-        manner, n_new = self._manner, self.stream.counters.items - self._saved_items
+        manner = self._manner
         if manner.every_items is not None:
-            return n_new >= manner.every_items
-        return n_new > 0 and manner.every_seconds is not None and now - self._saved >= manner.every_seconds
+            return self._n_unsaved >= manner.every_items
+        return self._n_unsaved > 0 and manner.every_seconds is not None and now - self._saved >= manner.every_seconds

@@ -113,6 +113,9 @@ def _check(wishes: Wishes) -> None:
         raise SettingError(f"--max-line is {wishes.max_line}; at least 1 byte is needed")
     if wishes.table and not sys.stdout.isatty():
         raise SettingError("--table draws in a terminal, but the standard output goes elsewhere; use -o FILE instead")
+    files = [Path(wishes.source), *filter(None, (wishes.output, wishes.dead_letters))]
+    if len({file.resolve() for file in files}) < len(files):
+        raise SettingError("SOURCE, --output and --dead-letters are not all different files; give each its own")
 
 
 def _require_same(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> None:
@@ -142,7 +145,7 @@ def _require_same_items(before: Schema, after: Schema, wishes: Wishes) -> None:
     """Both models see every item, so it must be made from the same columns in the same way."""
 
     def columns(schema: Schema) -> dict[str, Any]:
-        entries = ("key", "tangle", "time", "end", "empty_key", "outcome")
+        entries = ("key", "tangle", "time", "end", "empty_key", "outcome", "label_names")
         fields = [(f.name, f.source, f.transform, f.kind == "categorical") for f in schema.values]
         return {**{name: getattr(schema, name) for name in entries}, "values": sorted(fields)}
 
@@ -161,10 +164,15 @@ def _open_and_run(stream: Stream, is_new: bool, wishes: Wishes, keeper: Keeper |
         raise SettingError(f"{wishes.state} belongs to a {note['kind']}, not to {source.name}; name a new --state")
     if stream.limits.idle is not None and not source.is_live:
         raise SettingError("--idle goes by the wall clock, which a file does not have; use --expiry")
-    arriving.cut.update(((tangle, key), None) for tangle, key in note.get("cut", ()))
+    if wishes.event_time == "wall" and not source.is_live:
+        raise SettingError(
+            "--event-time wall is for sources that wait for more; a file has the time of its items alone"
+        )
+    if not is_new:
+        arriving.restore(note["arriving"])
     source.start(note.get("position", {}))
     try:
-        if note.get("is_finished") and not source.has_more():
+        if note.get("is_finished") and not source.is_live and not source.has_more():
             say(f"{source.name} was streamed to its end, and {wishes.state} is finished: there is nothing new in it")
             return 0
         return _run(stream, is_new, source, wishes, keeper, arriving)
@@ -188,17 +196,20 @@ def _run(
     manner = Manner(
         items, seconds, wishes.strict, wishes.event_time == "wall",
         decide_on_stop=wishes.on_stop == "decide" or (wishes.on_stop is None and keeper is None),
-        threshold=note.get("threshold") if wishes.threshold is None else wishes.threshold,
+        threshold=note.get("threshold") if wishes.threshold is None and not wishes.take_over else wishes.threshold,
     )  # fmt: skip
     runner = Runner(stream, source, arriving, sink, letters, keeper, manner)
     runner.tally.classes.update(note.get("classes", {}))
     try:
         with Stopping() as stopping:
             _greet(source, wishes, stream.counters.items)
-            if keeper is not None:
-                if n_rows := runner.recover():
-                    say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
+            n_rows = runner.recover()
+            if n_rows:
+                say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
+            if keeper is not None and (is_new or n_rows or wishes.take_over):
                 runner.save()
+            if source.kind == "stdin" and not is_new:
+                say(f"{source.position()['line']:,} lines of the standard input were taken; only new ones may come now")
             with Watch() if wishes.table else nullcontext() as view:
                 is_over = runner.run(stopping, view)
     finally:

@@ -46,8 +46,8 @@ class Arriving:
     def __init__(self, schema: Schema, forms: Mapping[str, str] | None = None) -> None:
         self._tangle = tuple(name.strip() for name in schema.tangle.split(",") if name.strip())
         self._key = schema.key
-        self._tangle_of = _namer(self._tangle, "", forms is not None)
-        self._key_of = _namer(self._key, schema.empty_key, forms is not None)
+        self._tangle_of = _Namer(self._tangle, "", forms is not None)
+        self._key_of = _Namer(self._key, schema.empty_key, forms is not None)
         self._time = schema.time or ("time" if schema.unfold_gap else "")
         self._end = schema.end
         self._fields = [(f.name, f.source, *_converter(f, forms)) for f in schema.values]
@@ -71,6 +71,16 @@ class Arriving:
     def names(self) -> frozenset[str]:
         """Those of the columns whose cells are names: keys and tangles."""
         return frozenset((*self._key, *self._tangle))
+
+    def to_plain(self) -> dict[str, Any]:
+        """What it remembers of the rows so far, as `restore` reads it."""
+        names = {"tangle": self._tangle_of.is_whole, "key": self._key_of.is_whole}
+        return names | {"cut": [list(sequence) for sequence in self.cut]}
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Remember what `to_plain` told."""
+        self._tangle_of.is_whole, self._key_of.is_whole = plain["tangle"], plain["key"]
+        self.cut = OrderedDict(((tangle, key), None) for tangle, key in plain["cut"])
 
     def item(self, cells: Cells) -> Item | None:
         """The item of a row; None where an outcome cuts it away. Cells that do not fit are refused."""
@@ -171,25 +181,39 @@ def _name(cell: Any, is_text: bool) -> str | int | None:
     return int(cell) if cell.is_integer() and abs(cell) < 2**53 else str(cell)
 
 
-def _namer(columns: Sequence[str], empty: str, is_text: bool) -> Callable[[Cells], str | int]:
-    """What finds the key or tangle of a row: in a column, or in several, joined as text with `|`."""
+class _Namer:
+    """Finds the key or tangle of a row: in a column, or in several, joined as text with `|`.
 
-    def part(cells: Cells, column: str) -> str | int:
+    A column has whole numbers or text, as its first name was: 12 and "12" are the same, as in a table.
+    """
+
+    def __init__(self, columns: tuple[str, ...], empty: str, is_text: bool) -> None:
+        self._columns, self._empty, self._is_text = columns, empty, is_text
+        self.is_whole: bool | None = None
+
+    def __call__(self, cells: Cells) -> str | int:
+        if len(self._columns) != 1:
+            parts = [str(self._part(cells, column)).replace("|", r"\|") for column in self._columns]
+            return "|".join(parts) if parts else 0  # a|b, c is not a, b|c
+        name = self._part(cells, self._columns[0])
+        is_whole = name.__class__ is int
+        if is_whole is not self.is_whole and name is not self._empty:
+            if self.is_whole is None:
+                self.is_whole = is_whole
+            elif is_whole:
+                return str(name)
+            elif _WHOLE.fullmatch(str(name)):
+                return _whole(str(name))
+        return name
+
+    def _part(self, cells: Cells, column: str) -> str | int:
         try:
-            name = _name(cells.get(column), is_text)
-            if name is None and not empty:
+            name = _name(cells.get(column), self._is_text)
+            if name is None and not self._empty:
                 raise _Unfit(_MISSING + "a name here")
         except _Unfit as problem:
             raise DataError(f"column {column!r}: {problem}") from None
-        return empty if name is None else name
-
-    def one(cells: Cells) -> str | int:
-        return part(cells, columns[0])
-
-    def several(cells: Cells) -> str:
-        return "|".join([str(part(cells, column)).replace("|", r"\|") for column in columns])  # a|b, c is not a, b|c
-
-    return (lambda cells: 0) if not columns else one if len(columns) == 1 else several
+        return self._empty if name is None else name
 
 
 def _converter(field: Field, forms: Mapping[str, str] | None) -> tuple[frozenset[type], Convert]:
