@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import resource
+import shlex
 import subprocess
 import sys
 from dataclasses import fields
@@ -10,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from kvec.doors import streaming
-from kvec.doors.cli import run
+from kvec.doors.cli import app, run
 from kvec.doors.streaming import Wishes
+from kvec.words.limits import Limits
+
+ROOT = Path(__file__).resolve().parents[2]
 
 CODE = "import sys; from kvec.doors.cli import run; run(['stream', '--help']); print(sorted(sys.modules))"
 
@@ -26,6 +32,22 @@ def test_help_is_quick_and_needs_no_heavy_rooms() -> None:
     for heavy in ("torch", "polars", "numpy", "numba", "confluent_kafka"):
         assert f"'{heavy}'" not in done.stdout
     assert after.ru_utime - before.ru_utime < 2, "seconds of work; on an idle machine it takes a third of one"
+
+
+def test_the_page_keeps_pace_with_the_flags() -> None:
+    page = (ROOT / "docs" / "stream.md").read_text(encoding="utf-8")
+    command = typer.main.get_command(app).commands["stream"]  # type: ignore[attr-defined]
+    flags = [flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")]
+    assert len(flags) > 20
+    for flag in flags:
+        assert flag in page or flag in ("--output", "--help"), flag
+    told = dict(re.findall(r"^\| `--([\w-]+)` \| `?(.*?)`? \|", page, re.MULTILINE))
+    for limit in fields(Limits):
+        if f"--{limit.name.replace('_', '-')}" in flags and limit.default is not None:
+            assert told[limit.name.replace("_", "-")] == str(limit.default)
+    for command_line in re.findall(r"(?:^|\| )(kvec stream [^#|\n]*)", page, re.MULTILINE):
+        _, _, *arguments = shlex.split(command_line)
+        command.make_context("stream", arguments)
 
 
 def test_every_flag_reaches_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:

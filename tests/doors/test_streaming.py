@@ -253,7 +253,7 @@ def test_what_does_not_fit_a_state_is_refused(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--every", "soon"], "--every is 'soon'; write a number of items, as in 10000, or a time, as in 30s"),
+        (["--every", "soon"], "--every is 'soon'; write a number of rows, as in 10000, or a time, as in 30s"),
         (["--every", "0"], "--every is '0'"),
         (["--every", "nans"], "--every is 'nans'"),
         (["--on-stop", "save"], "need a state; name its folder with --state"),

@@ -55,7 +55,7 @@ def stream(
         Path | None, Option(metavar="DIR", help="Keep the stream here, and go on with it.", rich_help_panel=_STATE)
     ] = None,
     every: Annotated[
-        str, Option(metavar="N|30s", help="How often, in items or seconds.", rich_help_panel=_STATE)
+        str, Option(metavar="N|30s", help="How often, in rows or seconds.", rich_help_panel=_STATE)
     ] = "30s",
     on_stop: Annotated[
         str | None,

@@ -84,7 +84,7 @@ def stream_items(wishes: Wishes) -> int:
 
 
 def every(text: str) -> tuple[int | None, float | None]:
-    """After how many items, or after how many seconds, a state is saved.
+    """After how many rows, or after how many seconds, a state is saved.
 
     >>> every("10000"), every("30s"), every("1.5m")
     ((10000, None), (None, 30.0), (None, 90.0))
@@ -95,7 +95,7 @@ def every(text: str) -> tuple[int | None, float | None]:
     except ValueError:
         number = 0
     if not 0 < number < math.inf:
-        raise SettingError(f"--every is {text!r}; write a number of items, as in 10000, or a time, as in 30s")
+        raise SettingError(f"--every is {text!r}; write a number of rows, as in 10000, or a time, as in 30s")
     return (None, number * unit) if unit else (int(number), None)
 
 
