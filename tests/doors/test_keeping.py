@@ -31,6 +31,7 @@ def test_journals_change_with_snapshots(lively: Trained, tmp_path: Path) -> None
     keeper.journal.add(Entry(1.0, [Arrived(1, b"one")]))
     keeper.close()
     (tmp_path / "journal.000000").write_bytes(b"left over from a crash while it was being removed")
+    (tmp_path / f".{SNAPSHOT}.4711").write_bytes(b"left over from a crash while it was being written")
     keeper = Keeper(tmp_path)
     resumed = keeper.resume()
     assert resumed is not None and resumed.note["place"] == 1

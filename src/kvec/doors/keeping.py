@@ -24,6 +24,8 @@ class Keeper:
         except OSError as error:
             raise SettingError(f"{folder}: cannot keep a state here: {error.strerror}") from None
         self._lock = _locked(folder)
+        for draft in folder.glob(f".{SNAPSHOT}.*"):  # of one that was killed while it saved
+            draft.unlink()
         self._number = 0  # of the journal behind the snapshot
         self.journal = Journal(folder / "journal.000000")
 
