@@ -104,7 +104,7 @@ class Runner:
             if entry.arrived:
                 self._take(entry.arrived, entry.wall, is_again=True)
             else:
-                self._write(self.stream.tick(entry.now, entry.wall))
+                self.write(self.stream.tick(entry.now, entry.wall))
         return n_rows
 
     def run(self, stopping: Stopping, view: View | None = None) -> bool:
@@ -121,7 +121,7 @@ class Runner:
             if view is not None:
                 view.update(self)
         if is_over or self._manner.decide_on_stop:
-            self._write(self.stream.close())
+            self.write(self.stream.close())
         if self._keeper is not None:
             self.save(is_finished=is_over)
         else:
@@ -159,7 +159,7 @@ class Runner:
         if not is_refused:
             for one, problem in bad:
                 self.letters.report(self.source.place(one), one, problem)
-        self._write(self.stream.feed_many(items, wall))
+        self.write(self.stream.feed_many(items, wall))
         if items:
             self.tally.newest = items[-1].time
         if is_refused:
@@ -189,7 +189,8 @@ class Runner:
             way_out += "; the state is saved up to the row before"
         raise DataError(f"{self.source.place(one)}: {problem}; {way_out}")
 
-    def _write(self, decisions: Sequence[Decision]) -> None:
+    def write(self, decisions: Sequence[Decision]) -> None:
+        """Write decisions, and count them."""
         if decisions:
             self.sink.write(decisions)
             self.tally.classes.update(one.label for one in decisions)
@@ -211,7 +212,7 @@ class Runner:
     def _tick(self) -> None:
         """Let time pass; a plain file knows no time but that of its items."""
         if not self.source.is_live:
-            self._write(self.stream.tick(None, 0.0))
+            self.write(self.stream.tick(None, 0.0))
             return
         wall = time.time()
         now = wall if self._manner.by_wall else None
@@ -220,7 +221,7 @@ class Runner:
         if matters and self._journals and self._keeper is not None:
             self._keeper.journal.add(Entry(wall, [], now))
             self._n_unsaved += 1
-        self._write(self.stream.tick(now, wall))
+        self.write(self.stream.tick(now, wall))
 
     def _is_due(self, now: float) -> bool:
         manner = self._manner

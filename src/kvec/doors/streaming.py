@@ -72,9 +72,8 @@ def stream_items(wishes: Wishes) -> int:
         is_new = stream is None
         if stream is None:
             stream = Stream(model, fresh_limits, wishes.threshold)
-        else:
-            _require_same(stream, model, wishes, limits)
-        return _open_and_run(stream, is_new, wishes, keeper)
+        newer = None if is_new else _newer(stream, model, wishes, limits)
+        return _open_and_run(stream, is_new, newer, wishes, keeper)
     except BrokenPipeError:  # nobody reads the decisions any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
@@ -118,8 +117,8 @@ def _check(wishes: Wishes) -> None:
         raise SettingError("SOURCE, --output and --dead-letters are not all different files; give each its own")
 
 
-def _require_same(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> None:
-    """Let a state be gone on with by what it was made with; a newer model may take over."""
+def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> Deployed | None:
+    """A state is gone on with by what it was made with; only a newer model that is to take over may differ."""
     for name, given in limits.items():
         if given != (before := getattr(stream.limits, name)):
             flag = f"--{name.replace('_', '-')}"
@@ -129,9 +128,7 @@ def _require_same(stream: Stream, model: Deployed, wishes: Wishes, limits: Mappi
     is_same = (stream.model.hash, stream.model.threshold) == (model.hash, model.threshold)
     if wishes.take_over and not is_same:
         _require_same_items(stream.model.schema, model.schema, wishes)
-        stream.take_over(model, wishes.threshold)
-        say(f"{wishes.model} takes over: it decides the sequences that open from now on")
-        return
+        return model
     if not is_same:
         raise ModelError(
             f"{wishes.model} is not the model in {wishes.state}; go on with that one, or let this one decide all new "
@@ -139,6 +136,7 @@ def _require_same(stream: Stream, model: Deployed, wishes: Wishes, limits: Mappi
         )
     if wishes.threshold is not None and wishes.threshold != stream.note.get("threshold"):
         raise SettingError(f"--threshold cannot change in {wishes.state}; leave it out, or name a new --state")
+    return None
 
 
 def _require_same_items(before: Schema, after: Schema, wishes: Wishes) -> None:
@@ -157,7 +155,7 @@ def _require_same_items(before: Schema, after: Schema, wishes: Wishes) -> None:
         )
 
 
-def _open_and_run(stream: Stream, is_new: bool, wishes: Wishes, keeper: Keeper | None) -> int:
+def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: Wishes, keeper: Keeper | None) -> int:
     note = stream.note
     source, arriving = open_source(wishes.source, stream.model, wishes.form, wishes.follow, wishes.max_line)
     if not is_new and note["kind"] != source.kind:
@@ -175,14 +173,15 @@ def _open_and_run(stream: Stream, is_new: bool, wishes: Wishes, keeper: Keeper |
         if note.get("is_finished") and not source.is_live and not source.has_more():
             say(f"{source.name} was streamed to its end, and {wishes.state} is finished: there is nothing new in it")
             return 0
-        return _run(stream, is_new, source, wishes, keeper, arriving)
+        return _run(stream, is_new, newer, source, wishes, keeper, arriving)
     finally:
         source.close()
 
 
 def _run(
-    stream: Stream, is_new: bool, source: Source, wishes: Wishes, keeper: Keeper | None, arriving: Arriving
-) -> int:
+    stream: Stream, is_new: bool, newer: Deployed | None, source: Source, wishes: Wishes, keeper: Keeper | None,
+    arriving: Arriving,
+) -> int:  # fmt: skip
     note = stream.note
     sink = Sink(wishes.output, stream.model.vocabulary.label_names, wishes.table)
     letters = DeadLetters(wishes.dead_letters)
@@ -196,7 +195,7 @@ def _run(
     manner = Manner(
         items, seconds, wishes.strict, wishes.event_time == "wall",
         decide_on_stop=wishes.on_stop == "decide" or (wishes.on_stop is None and keeper is None),
-        threshold=note.get("threshold") if wishes.threshold is None and not wishes.take_over else wishes.threshold,
+        threshold=note.get("threshold") if wishes.threshold is None and newer is None else wishes.threshold,
     )  # fmt: skip
     runner = Runner(stream, source, arriving, sink, letters, keeper, manner)
     runner.tally.classes.update(note.get("classes", {}))
@@ -206,7 +205,10 @@ def _run(
             n_rows = runner.recover()
             if n_rows:
                 say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
-            if keeper is not None and (is_new or n_rows or wishes.take_over):
+            if newer is not None:
+                runner.write(stream.take_over(newer, wishes.threshold))
+                say(f"{wishes.model} takes over: it decides the sequences that open from now on")
+            if keeper is not None and (is_new or n_rows or newer is not None):
                 runner.save()
             if source.kind == "stdin" and not is_new:
                 say(f"{source.position()['line']:,} lines of the standard input were taken; only new ones may come now")
