@@ -217,7 +217,8 @@ class Runner:
         wall = time.time()
         now = wall if self._manner.by_wall else None
         limits = self.stream.limits
-        matters = limits.idle is not None or (now is not None and limits.expiry is not None)
+        moves = limits.expiry is not None or limits.reorder > 0
+        matters = limits.idle is not None or (now is not None and moves)
         if matters and self._journals and self._keeper is not None:
             self._keeper.journal.add(Entry(wall, [], now))
             self._n_unsaved += 1
