@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,6 +11,7 @@ from tests.properties.test_stream import MODELS
 
 from kvec.decide.aio import AsyncStream
 from kvec.decide.stream import Stream
+from kvec.words.errors import DataError
 from kvec.words.items import Decision, Item
 
 MODEL = MODELS["paper"][0]
@@ -82,3 +84,43 @@ def test_whoever_stops_listening_leaves_nothing_behind() -> None:
         return len(asyncio.all_tasks())
 
     assert asyncio.run(watched()) == 1
+
+
+def test_what_comes_before_a_refused_item_is_taken() -> None:
+    stream = Stream(MODEL)
+
+    async def watched() -> None:
+        bad = Item(0, 0, {"size": 1, "way": "up", "load": "no number", "rate": 1.0}, 99.0)
+        async for _ in AsyncStream(stream).watch(arriving([*ITEMS[:30], bad, *ITEMS[30:]])):
+            pass
+
+    with pytest.raises(DataError, match="no number"):
+        asyncio.run(watched())
+    assert stream.counters.items == 30
+
+
+def test_a_call_that_was_given_up_still_takes_its_turn() -> None:
+    class Slow:
+        """A stream whose first item takes a while."""
+
+        def __init__(self) -> None:
+            self.busy, self.fed = 0, []  # type: ignore[var-annotated]
+
+        def feed(self, item: int) -> list[Decision]:
+            self.busy += 1
+            assert self.busy == 1, "two calls at once"
+            time.sleep(0.05 if item == 0 else 0)
+            self.fed.append(item)
+            self.busy -= 1
+            return []
+
+    slow = Slow()
+
+    async def fed() -> None:
+        stream = AsyncStream(slow)  # type: ignore[arg-type]
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(stream.feed(0), 0.01)  # type: ignore[arg-type]
+        await stream.feed(1)  # type: ignore[arg-type]
+
+    asyncio.run(fed())
+    assert slow.fed == [0, 1]

@@ -79,7 +79,7 @@ class Case:
         kernel = Kernel(self.weights, self.settings, dtype, use_c)
         memory = Memory(self.settings, kernel.n_outputs, dtype)
         arriving = Arriving(N, self.index.shape[1], self.numbers.shape[1], dtype)
-        arriving.seen = arriving.seen[:0]
+        arriving.seen, arriving.bias = arriving.seen[:0], arriving.bias[:0]
         arriving.make_room(7)  # so that it grows
         memory.make_room(3 * N, K + 3)
         said = []

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tests.properties.stories import MODEL, TIMELESS, assert_same, changed, made_item
 
-from kvec.decide.stream import Stream, resume
+from kvec.decide.stream import MOST_ENGINES, Stream, resume
 from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision, Item, Reason
 from kvec.words.limits import Limits
@@ -275,3 +275,39 @@ def test_a_large_reach_takes_no_memory_that_is_not_used() -> None:
     for stream in (few, endless):
         stream.feed_many(items(100))
         assert stream._engines[0].runner._arriving.seen.nbytes < 2**20
+
+
+def test_an_interrupted_call_mixes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was booked before the interruption runs with the next call, and is told then."""
+    some = items(40)
+    spared = opened()
+    wanted = spared.feed_many(some) + spared.close()
+    stream = opened()
+    engine = stream._engines[0]
+    book, n_booked = engine._book, 0
+
+    def interrupted(*given: Any) -> None:
+        nonlocal n_booked
+        n_booked += 1
+        if n_booked == 8:
+            raise KeyboardInterrupt
+        book(*given)
+
+    monkeypatch.setattr(engine, "_book", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stream.feed_many(some[:20])
+    monkeypatch.undo()
+    assert_same(stream.feed_many(some[7:]) + stream.close(), wanted)
+
+
+def test_models_do_not_pile_up() -> None:
+    """Each takes over with a sequence left waiting; the oldest then decide theirs at once."""
+    stream = Stream(MODEL, threshold=1.0)
+    told = []
+    for number in range(MOST_ENGINES + 2):
+        told += stream.feed(Item("t", number, {"size": 1, "way": "in"}, float(number)))
+        told += stream.take_over(MODEL, threshold=1.0)
+        assert len(stream._engines) <= MOST_ENGINES
+    assert [d.reason for d in told] == ["evicted"] * len(told) and told
+    told += stream.close()
+    assert sorted(d.key for d in told) == list(range(MOST_ENGINES + 2))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import polars as pl
 
 from kvec.doors.writing import SHOWN, decision_rows, decision_text
+from kvec.words.items import Decision, Reason
 
 FRAME = pl.DataFrame({
     "tangle": ["t", "t"], "key": [7, 8], "sequence": [0, 1], "label": ["a", "b"], "probability": [0.25, 1.0],
@@ -25,3 +26,15 @@ def test_text_shows_the_first_rows_and_counts_the_rest() -> None:
     many = pl.concat([rows] * SHOWN)
     assert decision_text(many).splitlines()[-1].startswith(f"… and {SHOWN} more")
     assert "sequence" not in decision_text(rows[:1]), "a number that is always 0 tells nothing"
+
+
+def test_ids_are_those_of_streams() -> None:
+    """Also where a slash in a name could make two sequences look like one."""
+    names = [("a", "b/c"), ("a/b", "c"), ("a\\/b", "c"), ("10.0.0.0/24", "k")]
+    tangles, keys = (list(part) for part in zip(*names, strict=True))
+    frame = pl.DataFrame({**FRAME[:1].to_dict(as_series=False)}).drop("tangle", "key")
+    frame = pl.concat([frame] * len(names)).with_columns(tangle=pl.Series(tangles), key=pl.Series(keys))
+    found = decision_rows(frame)["id"].to_list()
+    decisions = [Decision(tangle, key, 0, ("a",), (1.0,), 1, 1, Reason.HALTED) for tangle, key in names]
+    assert found == [decision.id for decision in decisions]
+    assert len(set(found)) == len(found)

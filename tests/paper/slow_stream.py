@@ -230,8 +230,9 @@ class SlowStream:
         for sequence in self.live():
             if wall - sequence.last.wall > self.limits.idle:
                 self._close(sequence, Reason.EXPIRED)
-                if all(one.is_over for one in sequence.life.sequences):
-                    sequence.life.is_over = True
+        for life in self.lives:
+            if not life.is_over and wall - life.arrivals[-1].wall > self.limits.idle:
+                life.is_over = True
 
     def _expire(self, life: SlowLife, now: float) -> None:
         assert self.expiry is not None
@@ -370,22 +371,23 @@ class SlowStream:
         """The same stream as a newer model finds it: it is shown the remembered items, and nothing else.
 
         Each tangle begins, to it, with the oldest remembered item: before that one there was none, of its sequence or
-        of the tangle. Numbers of arrival and slots lead up to those with which the stream goes on; a sequence of which
-        nothing is remembered keeps its slot. What was open before is not this model's to decide.
+        of the tangle. Numbers of arrival and slots lead up to those with which the stream goes on; later items of live
+        sequences have the slot that they always had. What was open before is not this model's to decide.
         """
         shown = {one.serial for one in self.all_remembered()}
         new = copy.deepcopy(self, {id(self.model): model})
         new.threshold = model.threshold
+        slots: dict[SlowSequence, int] = {}
         for life in new.lives:
             for one in life.arrivals:
                 one.is_shown, one.keys, one.values = False, [], []
             sequences = list(dict.fromkeys(one.sequence for one in life.arrivals if one.serial in shown))
             for sequence in life.sequences:
                 sequence.is_foreign = True
-                rank = sequence.slot
+                slots[sequence] = sequence.slot % model.config.encoder.slots
                 if sequence in sequences:
                     rank = len(life.sequences) - len(sequences) + sequences.index(sequence)
-                sequence.slot = rank % model.config.encoder.slots
+                    sequence.slot = rank % model.config.encoder.slots
         every = sorted((one for life in new.lives for one in life.arrivals), key=lambda one: one.serial)
         clocks: dict[int, float] = {}
         for arrival in (one for one in every if one.serial in shown):
@@ -405,6 +407,8 @@ class SlowStream:
             )
             if time is not None:
                 clocks[id(life)] = time
+        for sequence, slot in slots.items():
+            sequence.slot = slot
         return new
 
     # -- what an item sees, and what the network says -----------------------------------------------------------

@@ -39,9 +39,10 @@ def book(arrivals: Arrivals, key: Any, match: Any = None, session: Any = 0, tang
 
 def seen_by(arrivals: Arrivals, booked: Booked) -> list[int]:
     """The rows that an item sees, in order."""
-    out = np.full(booked.arrival + 5, -1, np.int32)
-    n = arrivals.sightings.see(booked, out, 2)
+    out, bias = np.full(booked.arrival + 5, -1, np.int32), np.ones(booked.arrival + 5, np.float32)
+    n = arrivals.sightings.see(booked, out, bias, 2)
     assert (out[:2] == -1).all() and (out[n:] == -1).all()
+    assert (bias[:2] == 1).all() and not bias[2:n].any() and (bias[n:] == 1).all()
     return [int(row) for row in out[2:n]]
 
 

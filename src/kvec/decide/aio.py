@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from kvec.decide.runner import CHUNK
 from kvec.decide.stream import Status, Stream
+from kvec.words.errors import DataError
 from kvec.words.items import Decision, Item, Key, TangleId
+
+T = TypeVar("T")
 
 
 class AsyncStream:
@@ -20,7 +24,7 @@ class AsyncStream:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self._turn = asyncio.Lock()
+        self._turn = ThreadPoolExecutor(1, "kvec-stream")  # one thread: calls take turns, also after one was given up
 
     async def feed(self, item: Item) -> list[Decision]:
         """Take one item."""
@@ -44,8 +48,7 @@ class AsyncStream:
 
     async def status(self, tangle: TangleId, key: Key) -> Status | None:
         """What is known of a key."""
-        async with self._turn:
-            return self.stream.status(tangle, key)
+        return await self._call(self.stream.status, tangle, key)
 
     async def watch(self, source: AsyncIterable[Item], waiting: int = 4 * CHUNK) -> AsyncIterator[Decision]:
         """Feed a source to its end, then close; no more than `waiting` items are read ahead."""
@@ -68,7 +71,15 @@ class AsyncStream:
                 while not queue.empty() and len(items) < CHUNK:
                     items.append(queue.get_nowait())
                 is_open = None not in items
-                for decision in await self.feed_many([item for item in items if item is not None]):
+                fed = [item for item in items if item is not None]
+                try:
+                    decisions = await self.feed_many(fed)
+                except DataError:  # nothing of it was taken; what comes before the refused one shall be
+                    for item in fed:
+                        for decision in await self.feed(item):
+                            yield decision
+                    raise
+                for decision in decisions:
                     yield decision
             await reading  # raises what the source raised
             for decision in await self.close():
@@ -76,6 +87,6 @@ class AsyncStream:
         finally:
             reading.cancel()
 
-    async def _call(self, verb: Callable[..., list[Decision]], *given: Any) -> list[Decision]:
-        async with self._turn:
-            return await asyncio.to_thread(verb, *given)
+    async def _call(self, verb: Callable[..., T], *given: Any) -> T:
+        """Call in the thread; a caller who gives up waiting does not stop what was begun."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._turn, verb, *given))

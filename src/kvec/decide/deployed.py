@@ -38,7 +38,8 @@ class Deployed:
         for name in sorted(self.weights):
             found.update(name.encode() + np.ascontiguousarray(self.weights[name]).tobytes())
         settings = {k: v for k, v in self.config.to_dict().items() if k in ("visibility", "encoder")}
-        plain = [self.vocabulary.to_dict(), self.schema.to_dict(), settings, self.has_time]
+        after_halt = self.config.deciding.after_halt
+        plain = [self.vocabulary.to_dict(), self.schema.to_dict(), settings, after_halt, self.has_time]
         found.update(json.dumps(plain, sort_keys=True).encode())
         return found.hexdigest()
 

@@ -66,6 +66,7 @@ class Engine:
         if self.memory.outputs.shape[1] != 1 + sum(map(len, model.vocabulary.labels)):
             raise ModelError("the weights do not have an output for each class of the vocabulary")
         self.counters = Counters()
+        self._events: list[Booked | Closed] = []  # what happened since the network ran last, in order
         self.held: OrderedDict[TangleId, Held] = OrderedDict()  # the one whose newest item is oldest first
         self.n_held = 0
         self._holds = bool(limits.reorder) and model.has_time
@@ -103,6 +104,15 @@ class Engine:
         live = list(self.arrivals.live.values())
         return decisions + self._settle([self.arrivals.close(one, Reason.CLOSED) for one in live])
 
+    def give_up(self) -> list[Decision]:
+        """Decide all that is left to a model that newer ones have replaced."""
+        waiting = [live for live in self.arrivals.live.values() if self.owns(live)]
+        return [
+            decision
+            for live in waiting
+            for decision in self._decide(live, self.memory.outputs[live.place], live.n_items, None, Reason.EVICTED)
+        ]
+
     def _settle(self, closed: list[Closed]) -> list[Decision]:
         """Decide the sequences that closed without an item."""
         decisions = [decision for one in closed for decision in self._decide_closed(one)]
@@ -110,16 +120,16 @@ class Engine:
         return decisions
 
     def _take(self, given: Sequence[Given], wall: float) -> list[Decision]:
-        decisions: list[Decision] = []
+        """Book and run items; what an interrupted call has booked before runs first."""
+        decisions = self._run() if self._events else []
         for start in range(0, len(given), self.chunk):
-            events: list[Booked | Closed] = []
             for item, coded in given[start : start + self.chunk]:
-                self._book(item, coded, wall, events)
-            decisions += self._run(events)
+                self._book(item, coded, wall)
+            decisions += self._run()
         return decisions
 
-    def _book(self, item: Item, coded: Coded, wall: float, events: list[Booked | Closed]) -> None:
-        counters, arrivals = self.counters, self.arrivals
+    def _book(self, item: Item, coded: Coded, wall: float) -> None:
+        counters, arrivals, events = self.counters, self.arrivals, self._events
         counters.items += 1
         time = item.time if self.model.has_time else None
         if time is not None:
@@ -161,13 +171,16 @@ class Engine:
                 return None
         return time
 
-    def _run(self, events: list[Booked | Closed]) -> list[Decision]:
+    def _run(self) -> list[Decision]:
         """Run the booked items as one block, and decide in the order of what happened."""
+        events, self._events = self._events, []
+        if sum(isinstance(event, Booked) for event in events) != self.runner.n:
+            raise ModelError("this stream was interrupted in the middle of an item; go on from a saved state")
         if not self.runner.n:
             return self._settle([event for event in events if isinstance(event, Closed)])
         said = self.runner.run()
         logits = said[:, 0].tolist()
-        decisions = []
+        decisions: list[Decision] = []
         i = 0
         for event in events:
             if isinstance(event, Closed):

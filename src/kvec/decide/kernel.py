@@ -51,15 +51,14 @@ class Arriving:
         self.rows = np.zeros(capacity, np.int64)  # where their keys and values are cached
         self.places = np.zeros(capacity, np.int64)  # where their sequences' states lie
         self.starts = np.zeros(capacity + 1, np.int64)  # item i sees seen[starts[i]:starts[i + 1]]
-        self.seen = np.zeros(0, np.int32)
+        self.seen = np.zeros(0, np.int32)  # rows
+        self.bias = np.zeros(0, np.float32)  # added to their scores
         self.make_room(1024)
 
     def make_room(self, n_pairs: int) -> None:
         """Room for so many visible pairs; those that were there stay."""
-        seen = np.zeros(n_pairs, np.int32)  # rows
-        seen[: len(self.seen)] = self.seen
-        self.seen = seen
-        self.bias = np.zeros(n_pairs, np.float32)  # added to the scores
+        n_pairs = max(n_pairs, len(self.seen))
+        self.seen, self.bias = _grown(self.seen, n_pairs), _grown(self.bias, n_pairs)
         self.pointers = [
             _at(x) for x in (self.index, self.numbers, self.rows, self.starts, self.seen, self.bias, self.places)
         ]

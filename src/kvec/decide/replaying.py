@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from kvec.decide.engine import halt_probability
 from kvec.decide.model import Network
 from kvec.decide.runner import Runner
 from kvec.decide.scoring import Scores, score
@@ -20,8 +21,6 @@ from kvec.tangle.visibility import make_rule
 from kvec.words.config import Config
 from kvec.words.items import Item
 from kvec.words.limits import Limits
-
-OFTEN = 4096  # items between two words on progress
 
 
 def replay(
@@ -54,11 +53,11 @@ def replay(
             same = None if match[i] < 0 else (match[i],)
             runner.book(item, Coded(codes[i], numbers[i], (session[i],), same, 0, 0), time[i], 0.0)
             said[i] = runner.run()[0]
-            halt[i] = 1 / (1 + np.exp(-said[i, 0]))
-            if halt[i] >= threshold:
+            halt[i] = halt_probability(said[i, 0])
+            if float(halt[i]) >= threshold:
                 halted_at[s] = i
-            if progress is not None and (i + 1) % OFTEN == 0:
-                progress(i + 1, tangles.n_items)
+        if progress is not None:
+            progress(int(tangles.starts[tangle + 1]), tangles.n_items)
     order = tangles.sequences.by_sequence
     bounds = np.cumsum([1, *network.n_classes])
     classes = tuple(_softmax(said[order, a:b]) for a, b in pairwise(bounds))

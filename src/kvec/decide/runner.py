@@ -59,7 +59,7 @@ class Runner:
         n = int(arriving.starts[i])
         if n + self._most > len(arriving.seen):
             arriving.make_room(2 * len(arriving.seen) + self._most)
-        arriving.starts[i + 1] = self.arrivals.sightings.see(booked, arriving.seen, n)
+        arriving.starts[i + 1] = self.arrivals.sightings.see(booked, arriving.seen, arriving.bias, n)
         arriving.n = i + 1
         return booked
 

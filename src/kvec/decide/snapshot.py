@@ -21,16 +21,17 @@ from kvec.words.errors import ModelError
 
 FORMAT = 1
 HASH = 32  # bytes in front of the arrays
+CARD = "kvec"  # the name of the plain data among them
 
 
 def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write a state whole or not at all; it is on the disk before this returns."""
     path = Path(path)
     try:
-        card = json.dumps({"format": FORMAT, "kvec": __version__, **facts}, default=_plain)
+        card = json.dumps({"format": FORMAT, "kvec": __version__, **facts}, default=_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: an item's value or the note cannot be kept in a state: {error}") from None
-    content = save_arrays(dict(arrays), metadata={"kvec": card})
+    content = save_arrays({**arrays, CARD: np.frombuffer(card, np.uint8)})
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +41,7 @@ def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str,
             out.flush()
             os.fsync(out.fileno())
         fresh.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise ModelError(f"{path}: cannot write the state: {error.strerror or error}") from None
     finally:
@@ -58,10 +59,9 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[
     if hashlib.blake2b(content, digest_size=HASH).digest() != whole[:HASH]:
         raise ModelError(f"{path} is damaged, or not the state of a stream: its hash does not fit")
     try:
-        length = int.from_bytes(content[:8], "little")
-        card: dict[str, Any] = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["kvec"])
-        written, version = int(card["format"]), card["kvec"]
         arrays = load_arrays(content)
+        card: dict[str, Any] = json.loads(arrays.pop(CARD).tobytes())
+        written, version = int(card["format"]), card["kvec"]
     except (KeyError, TypeError, ValueError, SafetensorError):
         raise ModelError(f"{path} is not the state of a stream") from None
     if written > FORMAT:
@@ -79,8 +79,8 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is neither text nor a number")
 
 
-def _sync_folder(folder: Path) -> None:
-    """So that the new name survives a power cut too."""
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's list of names to the disk, so that a new name survives a power cut too."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -25,6 +25,8 @@ from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision, Item, Key, Reason, TangleId, admit, require_name
 from kvec.words.limits import Limits
 
+MOST_ENGINES = 4  # models side by side
+
 
 @dataclass(frozen=True)
 class Status:
@@ -152,8 +154,11 @@ class Stream:
 
     # -- a newer model ------------------------------------------------------------------------------------------
 
-    def take_over(self, model: Deployed, threshold: float | None = None) -> None:
-        """Let a newer model decide the sequences that open from now on; the remembered items are replayed to it."""
+    def take_over(self, model: Deployed, threshold: float | None = None) -> list[Decision]:
+        """Let a newer model decide the sequences that open from now on; the remembered items are replayed to it.
+
+        Of many models that still wait for a sequence to decide the oldest decides its rest at once.
+        """
         old = self._engines[-1]
         if model.has_time != old.model.has_time:
             which = ("needs times, which", "do not carry") if model.has_time else ("knows no times, which", "carry")
@@ -166,6 +171,8 @@ class Stream:
                 f"the newer model cannot read items that this stream remembers: {error}; start a new stream"
             ) from None
         self._engines = [engine for engine in self._engines if engine.n_waiting] + [new]
+        too_many = len(self._engines) - MOST_ENGINES
+        return self._tell(engine.give_up() if i < too_many else [] for i, engine in enumerate(self._engines))
 
     # -- saving -------------------------------------------------------------------------------------------------
 

@@ -59,8 +59,8 @@ def _align(new: Engine, old: Engine) -> None:
         if mine is None:
             arrivals.numbers[tangle.id, theirs.key] = theirs.number
             mine = arrivals.open(tangle, theirs.key)
-            mine.slot = theirs.slot % arrivals.slots
             new.runner.begin(mine)
+        mine.slot = theirs.slot % arrivals.slots
         mine.n_items, mine.time, mine.wall = theirs.n_items, theirs.time, theirs.wall
         mine.at_this_time, mine.decision = list(theirs.at_this_time), theirs.decision
         mine.is_foreign = True
@@ -71,6 +71,6 @@ def _align(new: Engine, old: Engine) -> None:
     for id, tangle in arrivals.tangles.items():
         theirs_too = before.tangles[id]
         tangle.n_opened, tangle.n_passed = theirs_too.n_opened, theirs_too.n_passed
-        tangle.clock = theirs_too.clock
+        tangle.clock, tangle.wall = theirs_too.clock, theirs_too.wall
     arrivals.numbers, arrivals.next_number = before.numbers.copy(), before.next_number
     arrivals.evicted_items = before.evicted_items

@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from kvec.decide.snapshot import sync_folder
 from kvec.read.arriving_lines import Arrived
 from kvec.words.errors import ModelError
 
@@ -60,7 +61,7 @@ class Journal:
         try:
             if self._file is None:
                 self._file = self.path.open("ab", buffering=0)
-                _sync_name(self.path)
+                sync_folder(self.path.parent)
             frame = memoryview(_FRAME.pack(len(content), zlib.crc32(content)) + content)
             while frame:
                 frame = frame[self._file.write(frame) :]
@@ -73,16 +74,6 @@ class Journal:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _sync_name(path: Path) -> None:
-    """So that a new file's name survives a power cut too."""
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _packed(entry: Entry) -> bytes:

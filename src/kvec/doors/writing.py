@@ -36,7 +36,9 @@ def decision_rows(frame: pl.DataFrame) -> pl.DataFrame:
     """The columns of decisions in the order in which they are written; true labels only where some are known."""
     truths = [c for c in frame.columns if c.startswith("true_label")]
     kept = [c for c in frame.columns if c not in truths or frame[c].null_count() < frame.height]
-    name = pl.format("{}/{}/{}", "tangle", "key", "sequence").alias("id")
+    tangle = pl.col("tangle").cast(pl.String).str.replace_all("\\", "\\\\", literal=True)
+    tangle = tangle.str.replace_all("/", "\\/", literal=True)  # as in Decision.id
+    name = pl.format("{}/{}/{}", tangle, "key", "sequence").alias("id")
     return frame.select(name, *FIRST, *(c for c in kept if c not in FIRST))
 
 

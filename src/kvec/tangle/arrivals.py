@@ -96,7 +96,7 @@ class Arrivals:
         tangle.live.move_to_end(live.key)
         self.live.move_to_end(live.serial)
         live.n_items += 1
-        live.wall = wall
+        live.wall = tangle.wall = wall
         if self.limits.duplicates == "drop":
             if time != live.time:
                 live.at_this_time = []
@@ -131,13 +131,13 @@ class Arrivals:
         return [closed for tangle in list(self.tangles.values()) for closed in self._expire(tangle, now, expiry)]
 
     def expire_idle(self, wall: float) -> list[Closed]:
-        """Close what has been idle for too long by the wall clock; a tangle goes with its last live sequence."""
+        """Close what has been idle for too long by the wall clock, sequences and then tangles."""
         assert self.limits.idle is not None
         closed = []
         while self.live and wall - (oldest := next(iter(self.live.values()))).wall > self.limits.idle:
             closed.append(self.close(oldest, Reason.EXPIRED))
-            if not oldest.tangle.live:
-                self._release(oldest.tangle)
+        while self.tangles and wall - (idle := next(iter(self.tangles.values()))).wall > self.limits.idle:
+            self._release(idle)
         return closed
 
     def settle(self) -> None:
@@ -182,7 +182,7 @@ class Arrivals:
         tangle_number = {id: number for number, id in enumerate(self.tangles)}
         facts |= {
             "tangles": [
-                [t.id, new_row[list(t.rows)].tolist(), t.n_arrived, t.n_opened, t.n_passed, t.clock]
+                [t.id, new_row[list(t.rows)].tolist(), t.n_arrived, t.n_opened, t.n_passed, t.clock, t.wall]
                 for t in self.tangles.values()
             ],
             "live": [

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from kvec.tangle.vocabulary import FARTHEST, FIRST_KNOWN, MISSING, UNKNOWN, FieldVocabulary, Vocabulary
 from kvec.words.errors import DataError
+from kvec.words.items import plain_cell
 from kvec.words.schema import Schema
 
 MOST_KEPT = 16_384  # values whose codes are kept at hand
@@ -65,7 +63,7 @@ class Coder:
         unknown = missing = 0
         for name, coder in self._coded:
             given = value.get(name)
-            cell = coder(given if given.__class__ in _PLAIN else _single(given, name))
+            cell = coder(given if given.__class__ in _PLAIN else plain_cell(given, name))
             codes += cell.codes
             raws.append(cell.raw)
             first = cell.codes[0]
@@ -77,7 +75,7 @@ class Coder:
         numbers: list[float] = []
         for field in self._projected:
             given = value.get(field.name)
-            number = _number(given if given.__class__ in _PLAIN else _single(given, field.name), field.name)
+            number = _number(given if given.__class__ in _PLAIN else plain_cell(given, field.name), field.name)
             missing += number is None
             scaled = 0.0 if number is None else (number - field.mean) / field.scale
             numbers += [min(max(scaled, -FARTHEST), FARTHEST), float(number is None)]
@@ -137,21 +135,6 @@ def _float_text(given: float) -> str:
         return text.removesuffix(".0")
     digits = len(text.lstrip("-").replace(".", ""))
     return f"{given:.{digits + 4}f}" if exponent == "5" else f"{text}e-{exponent}"
-
-
-def _single(given: Any, name: str) -> Any:
-    """A cell of an unusual type as a plain one."""
-    if isinstance(given, np.generic):
-        given = given.item()
-    if given is None or isinstance(given, bool):
-        return given
-    if isinstance(given, str):
-        return str.__str__(given)
-    if isinstance(given, int):
-        return int(given)
-    if isinstance(given, float | Decimal):
-        return float(given)
-    raise DataError(f"field {name!r}: {type(given).__name__} is no single value; give text or a number")
 
 
 def _number(given: Any, name: str) -> float | None:

@@ -23,7 +23,9 @@ from kvec.tangle.visibility import (
     OWN,
     REMEMBERED,
     SESSION,
+    Biases,
     Links,
+    Rows,
     Rule,
 )
 from kvec.words.items import Item
@@ -44,10 +46,10 @@ class Sightings:
         self._free_sessions = list(range(LEAST_ROWS - 1, -1, -1))
         self._left_rows: list[int] = []
 
-    def see(self, booked: Booked, out: npt.NDArray[np.int32], n: int) -> int:
-        """Write the rows that the item booked last sees behind the first n of `out`; how many there are then."""
+    def see(self, booked: Booked, out: Rows, bias: Biases, n: int) -> int:
+        """Write what the item booked last sees behind the first n of `out` and `bias`; how many there are then."""
         tangle = booked.live.tangle
-        return self.rule.see(self.links, booked.row, tangle.n_arrived - len(tangle.rows), out, n)
+        return self.rule.see(self.links, booked.row, tangle.n_arrived - len(tangle.rows), out, bias, n)
 
     def open_session(self, live: Live, value: tuple[Any, ...]) -> None:
         """Let a sequence's next session begin."""

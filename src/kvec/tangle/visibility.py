@@ -20,6 +20,7 @@ F = TypeVar("F", bound=Any)
 WINDOWS = {"paper": 1024, "window": 256}
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
+Biases = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 NONE_DROPPED: Flags = np.zeros(0, bool)
 
@@ -66,10 +67,10 @@ class Rule(Protocol):
         """The visible items of these arrivals."""
         ...
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, n: int) -> int:
+    def see(self, links: Links, row: int, oldest: int, out: Rows, bias: Biases, n: int) -> int:
         """Write the rows that the item in `row` of a stream sees behind the first n of `out`; how many there are then.
 
-        Nothing that arrived before `oldest` is seen. Every rule's bias is 0 so far.
+        Nothing that arrived before `oldest` is seen. What is added to the scores goes to the same places of `bias`.
         """
         ...
 
@@ -118,9 +119,11 @@ class PaperRule:
         )  # fmt: skip
         return Visible(starts, items, np.zeros(len(items), np.float32))
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, n: int) -> int:
+    def see(self, links: Links, row: int, oldest: int, out: Rows, bias: Biases, n: int) -> int:
         """The rows that an arriving item sees."""
-        return _paper_rows(links.items, links.sessions, row, oldest, self.own, self.others, out, n)
+        last = _paper_rows(links.items, links.sessions, row, oldest, self.own, self.others, out, n)
+        bias[n:last] = 0.0
+        return last
 
 
 @dataclass(frozen=True)
@@ -149,9 +152,11 @@ class WindowRule:
             items = items[stays]
         return Visible(starts, items, np.zeros(len(items), np.float32))
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, n: int) -> int:
+    def see(self, links: Links, row: int, oldest: int, out: Rows, bias: Biases, n: int) -> int:
         """The rows that an arriving item sees."""
-        return _window_rows(links.items, row, oldest, out, n)
+        last = _window_rows(links.items, row, oldest, out, n)
+        bias[n:last] = 0.0
+        return last
 
 
 def without(rule: Rule, dropped: Flags) -> Rule:

@@ -14,6 +14,7 @@ from kvec.words.errors import DataError
 TangleId = str | int
 Key = str | int
 _PLAIN = frozenset((str, int))  # of names
+_CELLS = frozenset((str, int, float, bool, type(None)))
 
 
 class Reason(StrEnum):
@@ -61,7 +62,30 @@ def admit(item: Any, needs_time: bool) -> Item:
                 f"tangle {tangle!r}, key {key!r}: the time is {_shown(item.time)}; this model needs the time of every "
                 "item, in seconds"
             )
-    return Item(tangle, key, dict(value), time, bool(item.is_end))
+    cells = dict(value)
+    if not _CELLS.issuperset(map(type, cells.values())):
+        try:
+            cells = {name: cell if type(cell) in _CELLS else plain_cell(cell, name) for name, cell in cells.items()}
+        except DataError as error:
+            raise DataError(f"tangle {tangle!r}, key {key!r}, {error}") from None
+    return Item(tangle, key, cells, time, bool(item.is_end))
+
+
+def plain_cell(cell: Any, name: str) -> str | int | float | None:
+    """A cell of an unusual type as a plain one, as tables have it."""
+    if isinstance(cell, str):
+        return str.__str__(cell)
+    if type(cell).__name__ == "NAType":  # pandas' missing value
+        return None
+    if hasattr(cell, "item") and not hasattr(cell, "__len__"):  # a number of NumPy's
+        cell = cell.item()
+    if cell is None or isinstance(cell, bool):
+        return cell
+    if isinstance(cell, int):
+        return int(cell)
+    if hasattr(cell, "__float__"):
+        return float(cell)
+    raise DataError(f"field {name!r}: {type(cell).__name__} is no single value; give text or a number")
 
 
 def require_name(given: Any, what: str) -> str | int:
