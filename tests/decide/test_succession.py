@@ -97,6 +97,32 @@ def test_counts_clocks_and_numbers_go_on() -> None:
     assert stream.reasons == other.reasons
 
 
+def test_limits_strike_the_same_sequences_in_every_model() -> None:
+    """Also those of which nothing is remembered, and whatever order the others are replayed in."""
+    few = {"max_cached_items": 1, "max_live_keys": 3, "expiry": 5.0}
+    stream, other = opened(**few), opened(**few)
+    for one in (stream, other):
+        one.feed_many([item("a", 1.0), item("b", 2.0), item("c", 3.0), item("b", 4.0)])
+    stream.take_over(labelled(OTHER, "second"))
+    later = [item("d", 4.0), item("e", 4.0), item("b", 8.5), item("c", 8.5), item("d", 9.5)]
+    for given in later:
+        ids = [[(d.id, d.reason, d.n_observed) for d in one.feed(given)] for one in (stream, other)]
+        assert ids[0] == ids[1]
+        assert [live.key for live in stream._engines[-1].arrivals.live.values()] == [
+            live.key for live in other._engines[-1].arrivals.live.values()
+        ]
+    assert sorted(one.id for one in stream.close()) == sorted(one.id for one in other.close())
+
+
+def test_the_tangle_that_was_silent_longest_goes_first_in_every_model() -> None:
+    stream = opened(max_cached_items=1, max_tangles=3)
+    stream.feed_many([item("a", 1.0, "t"), item("a", 1.0, "u"), item("a", 1.0, "v"), item("a", 1.0, "t")])
+    stream.take_over(labelled(OTHER, "second"))
+    assert [one.tangle for one in stream.feed(item("a", 1.0, "w"))] == ["u"]
+    assert [one.tangle for one in stream.feed(item("a", 1.0, "x"))] == ["v"]
+    assert list(stream._engines[-1].arrivals.tangles) == ["t", "w", "x"]
+
+
 def test_the_context_of_later_sequences_is_replayed() -> None:
     """With the whole past in memory, a sequence that opens later is decided as if the newer model had always been."""
     rng = np.random.default_rng(3)

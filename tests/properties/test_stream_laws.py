@@ -232,12 +232,19 @@ def test_a_flood_reaches_a_plateau_and_is_forgotten(size: int) -> None:
     assert (stream.n_live, stream.n_tangles, stream.n_cached) == (2, 1, 3)
 
 
-def test_memory_is_given_back_without_ticks() -> None:
-    """A single tangle whose flood has passed its expiry: the next item releases what it held."""
+@pytest.mark.parametrize("few", [10, 4096])
+def test_memory_is_given_back_without_ticks_where_little_is_to_be_moved(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tangle whose flood has passed its expiry: the next item releases what it held."""
+    monkeypatch.setattr("kvec.decide.stream.FEW", few)
     stream = Stream(changed(MODEL, "visibility.window=4000"), Limits(expiry=60.0))
-    stream.feed_many(flood(4000, n_tangles=1))
+    others = [replace(item, tangle="other") for item in flood(40, n_tangles=1)]
+    stream.feed_many([*flood(4000, n_tangles=1), *others])
     full = stream.bytes
     stream.feed(Item(0, "k", {"size": 1}, 1000.0))
-    assert (stream.n_live, stream.n_cached) == (1, 1)
+    assert (stream.n_live, stream.n_cached) == (21, 41)
+    assert (stream.bytes < full / 3) == (few > 10)
+    stream.tick()
     assert stream.bytes < full / 3
-    assert len(stream.close()) == 1
+    assert len(stream.close()) == 21

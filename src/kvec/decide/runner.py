@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from kvec.decide.kernel import Arriving, Kernel, Memory
 from kvec.tangle.arrivals import Arrivals
 from kvec.tangle.coder import Coded, Coder
 from kvec.tangle.live import Booked, Live
+from kvec.tangle.sightings import LEAST_ROWS
 from kvec.tangle.tangles import gap_step
 from kvec.tangle.visibility import make_rule
 from kvec.words.config import Config
@@ -106,8 +108,9 @@ class Runner:
         self.arrivals.restore(facts, arrays, coder)
         self.memory.restore(arrays, len(self.arrivals.sightings.links.items))
 
-    def shrink(self, coder: Coder) -> None:
-        """Give back memory that a busier time needed."""
-        rows, places = len(self.arrivals.sightings.links.items), len(self.memory.hidden)
-        if 8 * len(self.arrivals.sightings.raw) < rows - 1024 or 8 * len(self.arrivals.live) < places - 64:
+    def shrink(self, coder: Coder, most: float = math.inf) -> None:
+        """Give back memory that a busier time needed, if no more than `most` items and sequences are to be moved."""
+        raw, live = len(self.arrivals.sightings.raw), len(self.arrivals.live)
+        rows, places = len(self.memory.cache), len(self.memory.hidden)
+        if (8 * raw < rows - LEAST_ROWS or 8 * live < places - 64) and raw + live <= most:
             self.restore(*self.to_plain(), coder)

@@ -26,6 +26,7 @@ from kvec.words.items import Decision, Item, Key, Reason, TangleId, admit, requi
 from kvec.words.limits import Limits
 
 MOST_ENGINES = 4  # models side by side
+FEW = 4096  # items and sequences that any verb may move to give memory back; more wait for a tick
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,10 @@ class Stream:
     def tick(self, now: float | None = None, wall: float | None = None) -> list[Decision]:
         """Let time move on without an item: `now` by the items' own clock, `wall` by the wall clock."""
         wall = self._wall(wall)
-        return self._tell(engine.tick(now, wall) for engine in self._engines)
+        decisions = self._tell(engine.tick(now, wall) for engine in self._engines)
+        for engine in self._engines:
+            engine.runner.shrink(engine.coder)
+        return decisions
 
     def end(self, tangle: TangleId, key: Key, wall: float | None = None) -> list[Decision]:
         """Mark the end of a key's sequence; where it is not live, nothing happens."""
@@ -229,7 +233,7 @@ class Stream:
         if len(self._engines) > 1:
             self._engines = [engine for engine in self._engines[:-1] if engine.n_waiting] + self._engines[-1:]
         for engine in self._engines:
-            engine.runner.shrink(engine.coder)
+            engine.runner.shrink(engine.coder, FEW)
         return decisions
 
 
