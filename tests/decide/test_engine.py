@@ -147,6 +147,14 @@ def test_ticks_let_held_items_go_on_and_expire_as_far_back() -> None:
     assert stream.n_held == 1
 
 
+def test_a_tick_that_is_late_itself_changes_nothing() -> None:
+    stream = waiting(reorder=5.0)
+    stream.feed(item("a", 20.0))
+    assert stream.tick(now=1.0) == []
+    stream.feed(item("b", 14.0))
+    assert (stream.n_held, stream.n_live) == (1, 1)  # later than the seconds allow, by the clock of the items
+
+
 def test_held_items_are_bounded_by_the_limits() -> None:
     stream = waiting(reorder=100.0, max_cached_items=3)
     stream.feed_many([item("a", 3.0, 3), item("a", 1.0, 1), item("b", 2.0, 2, tangle="u")])

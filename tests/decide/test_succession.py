@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.properties.stories import MODEL, OTHER, TIMELESS, assert_same, made_item, model_of, through_plain
 
-from kvec.decide.stream import Stream
+from kvec.decide.stream import MOST_ENGINES, Stream
 from kvec.tangle.vocabulary import FieldVocabulary
 from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Item, Reason
@@ -186,6 +186,23 @@ def test_a_model_that_cannot_read_what_is_remembered_is_refused(reorder: float) 
     stream.feed(item("a", 1.0, note="3"))
     stream.take_over(reader)
     assert [one.reason for one in stream.close()] == [Reason.CLOSED]
+
+
+def test_a_model_that_must_go_decides_what_it_has_seen() -> None:
+    """Its sequences go on, decided; how long they get is not known."""
+    stream = opened()
+    told = []
+    for number in range(MOST_ENGINES + 1):
+        stream.feed_many([item(number, float(number)), item(number, float(number))])
+        told += stream.take_over(labelled(OTHER, "later"))
+    assert [(one.key, one.reason, one.n_observed, one.length) for one in told] == [
+        (0, Reason.EVICTED, 2, None), (1, Reason.EVICTED, 2, None),
+    ]  # fmt: skip
+    assert whose(told) == {0: "first", 1: "later"}
+    status = stream.status("t", 0)
+    assert status is not None and (status.is_final, status.labels) == (True, told[0].labels)
+    assert stream.n_live == MOST_ENGINES + 1
+    assert sorted(one.key for one in stream.close()) == [2, 3, 4]
 
 
 def test_held_items_reach_both_models() -> None:

@@ -31,6 +31,7 @@ from tests.properties.stories import (
     plans,
 )
 
+from kvec.decide.engine import Engine
 from kvec.decide.stream import Stream
 from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
@@ -203,6 +204,47 @@ def test_saying_everything_twice_says_nothing_new(choice: Choice, plan: Plan, li
     assert (found.counters.duplicates, wanted.counters.duplicates) == (len(once), 0)
 
 
+def books(engine: Engine) -> tuple[Any, ...]:
+    """All that depends on arrivals alone, in order."""
+    live, tangles = engine.arrivals.live.values(), engine.arrivals.tangles.values()
+    return (
+        [(one.tangle.id, one.key, one.number, one.n_items, one.time, one.wall, one.at_this_time) for one in live],
+        [(one.id, one.n_arrived + one.n_passed, one.n_opened, one.clock, one.wall, list(one.live)) for one in tangles],
+        (list(engine.arrivals.numbers.items()), engine.arrivals.next_number, engine.n_held),
+        [
+            (tangle, held.clock, held.wall, held.n, [one[:3] for one in held.heap])
+            for tangle, held in engine.held.items()
+        ],
+    )
+
+
+@given(choice=choices(bases=("timed",)), other=choices("deciding.after_halt=drop", bases=("other", "spare")),
+       limits=LIMITS, plan=plans(), moments=st.lists(st.integers(0, 39), min_size=1, max_size=3))  # fmt: skip
+def test_all_models_of_a_stream_keep_the_same_books(
+    choice: Choice, other: Choice, limits: Limits, plan: Plan, moments: list[int]
+) -> None:
+    """And a newer one knows whatever an older one has decided."""
+    stream = stream_of(choice, limits)
+    for number, step in enumerate(plan.story):
+        for _ in range(moments.count(number)):
+            before = stream._engines[-1]
+            stream.take_over(other.model if len(stream._engines) % 2 else choice.model)
+            arrivals = stream._engines[-1].arrivals
+            for one in before.arrivals.live.values():
+                same = arrivals.find(one.tangle.id, one.key)
+                assert same is not None and same.slot == one.slot % arrivals.slots
+        stream, _ = do(stream, step)
+        newest = stream._engines[-1]
+        for i, engine in enumerate(stream._engines[:-1]):
+            assert books(engine) == books(newest)
+            waiting = [one for one in engine.arrivals.live.values() if engine.owns(one) and one.decision is None]
+            assert len(waiting) == engine.n_waiting > 0
+            for one in (one for one in engine.arrivals.live.values() if engine.owns(one)):
+                for newer in stream._engines[i + 1 :]:
+                    same = newer.arrivals.find(one.tangle.id, one.key)
+                    assert same is not None and same.is_foreign and same.decision == one.decision
+
+
 def flood(n: int, n_tangles: int) -> list[Item]:
     """Two items each of ever new keys."""
     rng = np.random.default_rng(0)
@@ -248,3 +290,20 @@ def test_memory_is_given_back_without_ticks_where_little_is_to_be_moved(
     stream.tick()
     assert stream.bytes < full / 3
     assert len(stream.close()) == 21
+
+
+def test_room_of_items_and_of_sequences_is_given_back_apart() -> None:
+    items, keys = (Stream(changed(MODEL, "visibility.window=4000"), Limits(expiry=60.0)) for _ in range(2))
+    one_key = [replace(item, key="k") for item in flood(4000, n_tangles=1)]
+    items.feed_many([*one_key, *(Item("other", i, {"size": 1}, 0.0) for i in range(300))])
+    full = len(items._engines[0].memory.cache)
+    items.feed(Item(0, "k", {"size": 1}, 1000.0))
+    assert (items.n_live, items.n_cached) == (301, 301)
+    assert len(items._engines[0].memory.cache) < full / 2
+    keys.feed_many(flood(4000, n_tangles=1))
+    full = len(keys._engines[0].memory.hidden)
+    for i in range(2000):
+        keys.end(0, i)
+    assert (keys.n_live, keys.n_cached) == (0, 4000)
+    assert len(keys._engines[0].memory.hidden) < full / 8
+    assert len(keys._engines[0].memory.cache) >= 4000
