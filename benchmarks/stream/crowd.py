@@ -3,11 +3,13 @@
     python benchmarks/stream/crowd.py traffic_fg.parquet --schema examples/schemas/traffic_fg.toml
 
 First every key opens with one item, then items come for keys at random. Throughput is in chunks of 1024. Memory is what
-the process holds more than before the stream began; each case runs in a process of its own.
+the process holds more than before the stream began; each case runs in a process of its own. At the end, how long
+Python's garbage collector stops the stream where it looks at everything.
 """
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -64,7 +66,10 @@ def measure(pool: common.Pool, tangles: int, keys: int, n: int) -> dict[str, Any
         }
         common.progress(f"{tangles:,} × {keys:,}, {phase}: {result[phase]}")
     assert stream.n_live == tangles * keys
+    start = time.perf_counter()
+    gc.collect()
     return result | {
+        "full_garbage_collection_ms": round((time.perf_counter() - start) * 1000, 1),
         "live_keys": stream.n_live,
         "rss_bytes_per_live_key": round(result["after"]["rss_mb"] * 2**20 / stream.n_live),
         "array_bytes_per_live_key": round(stream.bytes / stream.n_live),
