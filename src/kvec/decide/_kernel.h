@@ -26,10 +26,14 @@ static ALWAYS void NAME(times)(const REAL *restrict x, int64_t m, const REAL *re
     for (int64_t g = 0; g < n; g += LANES, w += m * LANES) {
         REAL sum[LANES];
         for (int o = 0; o < LANES; o++) sum[o] = start[g + o];
-        for (int64_t d = 0; d < m; d++) {
-            const REAL a = x[d];
-            for (int o = 0; o < LANES; o++) sum[o] += a * w[d * LANES + o];
+        int64_t d = 0;
+        for (; d + 4 <= m; d += 4) { /* four rows for one load and store of the sums */
+            const REAL x0 = x[d], x1 = x[d + 1], x2 = x[d + 2], x3 = x[d + 3], *restrict row = w + d * LANES;
+            for (int o = 0; o < LANES; o++)
+                sum[o] += x0 * row[o] + x1 * row[LANES + o] + x2 * row[2 * LANES + o] + x3 * row[3 * LANES + o];
         }
+        for (; d < m; d++)
+            for (int o = 0; o < LANES; o++) sum[o] += x[d] * w[d * LANES + o];
         for (int o = 0; o < LANES; o++) out[g + o] = sum[o];
     }
 }
