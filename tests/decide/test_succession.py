@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.properties.stories import MODEL, OTHER, TIMELESS, assert_same, made_item, model_of, through_plain
+from tests.properties.stories import MODEL, OTHER, TIMELESS, assert_same, changed, made_item, model_of, through_plain
 
 from kvec.decide.stream import MOST_ENGINES, Stream
 from kvec.tangle.vocabulary import FieldVocabulary
@@ -186,6 +186,29 @@ def test_a_model_that_cannot_read_what_is_remembered_is_refused(reorder: float) 
     stream.feed(item("a", 1.0, note="3"))
     stream.take_over(reader)
     assert [one.reason for one in stream.close()] == [Reason.CLOSED]
+
+
+def test_models_in_between_hear_of_decisions_too() -> None:
+    """Where items after a halt are dropped, they must know when that was."""
+    first = replace(labelled(MODEL, "first"), threshold=0.5)
+    first = replace(first, weights={**first.weights, "policy.bias": first.weights["policy.bias"] - 100})
+    second = changed(labelled(OTHER, "second"), "deciding.after_halt=drop")
+    stream = Stream(first, dtype=np.float64)
+    stream.feed_many([item("a", 1.0), item("b", 1.0)])
+    stream.take_over(second)
+    stream.feed(item("c", 1.0))
+    stream.take_over(labelled(MODEL, "third"))
+    oldest, between, newest = stream._engines
+    oldest._near, oldest.threshold = -np.inf, 0.0  # from here on the first model halts at once
+    [decision] = stream.feed(item("a", 2.0))
+    assert (decision.key, decision.label.split()[0], decision.n_observed) == ("a", "first", 2)
+    for engine in (oldest, between, newest):
+        live = engine.arrivals.find("t", "a")
+        assert live is not None and live.decision == decision
+    before = [len(engine.arrivals.sightings.raw) for engine in stream._engines]
+    stream.feed(item("a", 3.0))
+    after = [len(engine.arrivals.sightings.raw) for engine in stream._engines]
+    assert [m - n for m, n in zip(after, before, strict=True)] == [1, 0, 1]
 
 
 def test_a_model_that_must_go_decides_what_it_has_seen() -> None:

@@ -230,6 +230,7 @@ def test_all_models_of_a_stream_keep_the_same_books(
             before = stream._engines[-1]
             stream.take_over(other.model if len(stream._engines) % 2 else choice.model)
             arrivals = stream._engines[-1].arrivals
+            assert books(before) == books(stream._engines[-1])
             for one in before.arrivals.live.values():
                 same = arrivals.find(one.tangle.id, one.key)
                 assert same is not None and same.slot == one.slot % arrivals.slots
