@@ -105,9 +105,9 @@ class Sink:
 class DeadLetters:
     """Lines that cannot be used: counted, and told on the standard error output or in a file."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, before: int = 0) -> None:
         self.outlet = Outlet(path)
-        self.count = 0
+        self.count = self.before = before  # so many were told in earlier runs
 
     def report(self, place: str, one: Arrived, problem: DataError) -> None:
         """Tell what is wrong with a line: in the file, else the first few, then the tenth, the hundredth and so on."""

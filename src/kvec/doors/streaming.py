@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Sink
 from kvec.doors.running import Manner, Runner, Stopping
+from kvec.doors.summary import summary
 from kvec.doors.watching import Watch
 from kvec.doors.writing import require_place
 from kvec.read.arriving import Arriving
@@ -184,13 +184,12 @@ def _run(
 ) -> int:  # fmt: skip
     note = stream.note
     sink = Sink(wishes.output, stream.model.vocabulary.label_names, wishes.table)
-    letters = DeadLetters(wishes.dead_letters)
+    letters = DeadLetters(wishes.dead_letters, note.get("n_letters", 0))
     for outlet, name in ((sink.outlet, "sink"), (letters.outlet, "letters")):
         if is_new:
             outlet.begin(is_kept=keeper is not None, is_replaced=not source.is_live)
         else:
             outlet.go_on(note[name])
-    letters.count = note.get("n_letters", 0)
     items, seconds = every(wishes.every)
     manner = Manner(
         items, seconds, wishes.strict, wishes.event_time == "wall",
@@ -217,7 +216,7 @@ def _run(
     finally:
         sink.outlet.close()
         letters.outlet.close()
-    for line in _summary(runner, wishes, is_over):
+    for line in summary(runner, wishes.state, is_over, manner.decide_on_stop):
         say(line)
     return 0 if is_over or source.is_live else 130
 
@@ -233,20 +232,3 @@ def _greet(source: Source, wishes: Wishes, n_items: int) -> None:
         say(f"{wishes.state} is gone on with, after {n_items:,} items")
     if wishes.output is None:
         say("after a crash, decisions since the last snapshot come again under the same ids")
-
-
-def _summary(runner: Runner, wishes: Wishes, is_over: bool) -> list[str]:
-    """What has happened, in a few lines."""
-    stream, counters = runner.stream, asdict(runner.stream.counters)
-    n_items = counters.pop("items")
-    took = time.monotonic() - runner.tally.started
-    rate = (n_items - runner.tally.items_before) / max(took, 1e-9)
-    n_decisions = sum(stream.reasons.values())
-    reasons = ", ".join(f"{n:,} {reason}" for reason, n in stream.reasons.items() if n)
-    lines = [f"{n_items:,} items, {n_decisions:,} decisions{f' ({reasons})' if reasons else ''}; {rate:,.0f} items/s"]
-    counters["malformed"] = runner.letters.count
-    if odd := ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counters.items() if n):
-        lines.append(f"among them {odd}")
-    if wishes.state is not None and not is_over:
-        lines.append(f"{stream.n_live:,} sequences are kept in {wishes.state}; the same command goes on with them")
-    return lines
