@@ -114,6 +114,18 @@ def test_an_explanation_tells_what_the_decision_saw(fitted: KVEC) -> None:
 # -- learning -------------------------------------------------------------------------------------------------------
 
 
+def test_a_fitted_model_takes_a_stream_over(fitted: KVEC, tmp_path: Path) -> None:
+    """Whether it was fitted here or loaded; one that was not fitted says so."""
+    fitted.save(tmp_path / "model")
+    stream = fitted.stream(threshold=0.9)
+    assert stream.threshold == 0.9
+    for newer in (fitted, kvec.load(tmp_path / "model")):
+        stream.take_over(newer)
+        assert stream.threshold == fitted.model_.threshold and stream.model.hash == fitted.deployed().hash
+    with pytest.raises(ModelError, match="not fitted yet"):
+        stream.take_over(KVEC())
+
+
 def test_training_is_shown_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
     epochs: list[int] = []
     model = tiny().fit(ITEMS, on_epoch=lambda run: epochs.append(run.epoch))

@@ -14,6 +14,7 @@ import polars as pl
 import torch
 
 from kvec.decide.checkpoint import Trained, load_model, save_model
+from kvec.decide.deployed import Deployed
 from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
 from kvec.decide.replaying import dropped_items, score_table
@@ -201,12 +202,16 @@ class KVEC:
 
     def stream(self, threshold: float | None = None, **limits: Any) -> Stream:
         """Decide while items arrive: feed, tick, end, close. Limits by name, as in `max_live_keys=50_000`."""
-        return Stream(self._trained().deployed(), Limits.of(limits), threshold)
+        return Stream(self, Limits.of(limits), threshold)
 
     def items(self, data: Any) -> Iterator[Item]:
         """The items of a table one by one in order of arrival, tangle by tangle, as a stream takes them."""
         schema = self._trained().schema
         return iterate(Table(self.tangles(data).frame, schema, "items"))
+
+    def deployed(self) -> Deployed:
+        """The model as streams need it, without PyTorch."""
+        return self._trained().deployed()
 
     # -- the parts between, for the doors -----------------------------------------------------------------------
 
@@ -215,15 +220,15 @@ class KVEC:
         """The class names of the first label column, in the order of `predict_proba`."""
         return np.array(self.model_.vocabulary.labels[0])
 
-    def tangles(self, data: Any) -> Tangles:
-        """Read data as the model's schema has it."""
+    def tangles(self, data: Any, retangle: bool = True) -> Tangles:
+        """Read data as the model's schema has it; without `retangle`, in the tangles in which it comes."""
         if isinstance(data, Tangles):
             return data
         model = self._trained()
         frame = data.frame if isinstance(data, Table) else read_table(data, model.schema, labels_optional=True).frame
         if frame.height == 0:
             raise DataError("there are no items to decide on")
-        frame = tangled(frame, model.schema.tangling, model.config.training.seed)
+        frame = tangled(frame, model.schema.tangling if retangle else None, model.config.training.seed)
         return encode_tangles(frame, model.schema, model.vocabulary)
 
     def scores(self, tangles: Tangles, on_items: Callable[[int, int], None] | None = None) -> Scores:

@@ -300,6 +300,24 @@ def test_an_interrupted_call_mixes_nothing_up(monkeypatch: pytest.MonkeyPatch) -
     assert_same(stream.feed_many(some[7:]) + stream.close(), wanted)
 
 
+def test_a_closed_stream_may_go_on(tmp_path: Path) -> None:
+    """As if every key had ended: later items open the next sequences, and the other verbs work as ever."""
+    some, later = items(30), items(60)[30:]
+    closed, ended = (Stream(MODEL, Limits(expiry=100.0), threshold=1.0, dtype=np.float64) for _ in range(2))
+    for stream in (closed, ended):
+        stream.feed_many(some)
+    assert {one.reason for one in closed.close()} == {Reason.CLOSED}
+    for key in range(3):
+        ended.end("t", key)
+    assert (closed.close(), closed.end("t", 0), closed.tick(31.0)) == ([], [], [])
+    assert closed.status("t", 0) is None and closed.n_live == 0 and closed.n_cached == ended.n_cached > 0
+    closed.save(tmp_path / "state")
+    for stream in (closed, resume(tmp_path / "state")):
+        told = stream.feed_many(later) + stream.close()
+        assert {one.sequence for one in told} == {1}
+    assert_same(told, ended.feed_many(later) + ended.close())
+
+
 def test_models_do_not_pile_up() -> None:
     """Each takes over with a sequence left waiting; the oldest then decide theirs at once."""
     stream = Stream(MODEL, threshold=1.0)

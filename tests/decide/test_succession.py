@@ -238,3 +238,10 @@ def test_held_items_reach_both_models() -> None:
     decisions = stream.close()
     assert whose(decisions) == {"a": "first", "b": "second", "c": "second"}
     assert {one.key: one.n_observed for one in decisions} == {"a": 2, "b": 1, "c": 1}
+
+
+def test_what_is_no_model_is_refused() -> None:
+    stream = opened()
+    for given in ("models/newer", None):
+        with pytest.raises(SettingError, match=r" is no model; give a fitted KVEC, such as kvec\.load\(path\) reads$"):
+            stream.take_over(given)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from safetensors.numpy import load as load_arrays
 from kvec.decide.folder import Folder, as_damage, read_folder
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
+from kvec.words.errors import SettingError
 from kvec.words.schema import Schema
 
 
@@ -43,6 +44,10 @@ class Deployed:
         found.update(json.dumps(plain, sort_keys=True).encode())
         return found.hexdigest()
 
+    def deployed(self) -> Deployed:
+        """This model itself."""
+        return self
+
     def to_plain(self) -> dict[str, Any]:
         """All but the weights as plain data."""
         return {
@@ -57,6 +62,21 @@ class Deployed:
             weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
             Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
         )  # fmt: skip
+
+
+class Deployable(Protocol):
+    """A model that streams can use: a fitted KVEC, as `kvec.load` reads one, or what it gave before."""
+
+    def deployed(self) -> Deployed:
+        """The model as streams need it."""
+        ...
+
+
+def deployed(given: Deployable) -> Deployed:
+    """A model as streams need it; what is none is refused."""
+    if not hasattr(given, "deployed"):
+        raise SettingError(f"{given!r:.80} is no model; give a fitted KVEC, such as kvec.load(path) reads")
+    return given.deployed()
 
 
 def deploy(folder: Folder) -> Deployed:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kvec.decide.deployed import Deployed
+from kvec.decide.deployed import Deployable, Deployed, deployed
 from kvec.decide.engine import Counters, Engine, halt_probability
 from kvec.decide.folder import as_damage
 from kvec.decide.snapshot import read_state, write_state
@@ -61,9 +61,10 @@ class Stream:
     """
 
     def __init__(
-        self, model: Deployed, limits: Limits | None = None, threshold: float | None = None,
+        self, model: Deployable, limits: Limits | None = None, threshold: float | None = None,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:  # fmt: skip
+        model = deployed(model)
         self.limits = _with_expiry(limits or Limits(), model)
         self.reasons = {reason.value: 0 for reason in Reason}  # decisions so far
         self.note: dict[str, Any] = {}  # what was kept beside the state that this stream was resumed from
@@ -97,7 +98,10 @@ class Stream:
         return self._tell(engine.end(tangle, key, wall) for engine in self._engines)
 
     def close(self, wall: float | None = None) -> list[Decision]:
-        """Decide every sequence that is still waiting."""
+        """Decide every sequence that is still waiting.
+
+        The stream may go on: a key's later items open its next sequence, and see what is remembered, as after an end.
+        """
         wall = self._wall(wall)
         return self._tell(engine.close(wall) for engine in self._engines)
 
@@ -125,6 +129,11 @@ class Stream:
     def model(self) -> Deployed:
         """The model that decides new sequences."""
         return self._engines[-1].model
+
+    @property
+    def threshold(self) -> float:
+        """The halting score from which that model decides."""
+        return self._engines[-1].threshold
 
     @property
     def counters(self) -> Counters:
@@ -158,11 +167,12 @@ class Stream:
 
     # -- a newer model ------------------------------------------------------------------------------------------
 
-    def take_over(self, model: Deployed, threshold: float | None = None) -> list[Decision]:
+    def take_over(self, model: Deployable, threshold: float | None = None) -> list[Decision]:
         """Let a newer model decide the sequences that open from now on; the remembered items are replayed to it.
 
         Of many models that still wait for a sequence to decide the oldest decides its rest at once.
         """
+        model = deployed(model)
         old = self._engines[-1]
         if model.has_time != old.model.has_time:
             which = ("needs times, which", "do not carry") if model.has_time else ("knows no times, which", "carry")
