@@ -10,11 +10,11 @@ import pytest
 from tests.doors.made import Trained
 
 from kvec.decide.deployed import Deployed, load_deployed
-from kvec.doors.incoming import open_source
+from kvec.doors.incoming import _decoder, open_source
 from kvec.read.arriving_files import LineFile, ParquetFile
-from kvec.read.arriving_lines import Source
+from kvec.read.arriving_lines import CsvLines, Source
 from kvec.read.arriving_sockets import Listener, StandardInput
-from kvec.words.errors import KvecError
+from kvec.words.errors import DataError, KvecError, SettingError
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +88,29 @@ def test_what_cannot_be_a_source_is_refused(
         opened(given, model, form, follow)
 
 
-def test_a_header_that_lacks_a_column_is_refused(model: Deployed, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("tangle,key,time,sizes,direction\n1,a,2,3,4\n")
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("tangle,key,time,sizes,direction", r"there is no column 'size' \(schema.values\); did you mean 'sizes'"),
+        ('{"tangle": 1, "key": 2}', "if these are JSON lines, say --format ndjson"),
+    ],
+)
+def test_a_header_that_lacks_a_column_is_refused(model: Deployed, tmp_path: Path, header: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\n1,a,2,3,4\n")
     source = opened(tmp_path / "a.csv", model)
     source.start({})
-    with pytest.raises(KvecError, match=r"there is no column 'size' \(schema.values\); did you mean 'sizes'"):
+    with pytest.raises(SettingError, match=message):  # not a row that is passed over: none could be read
         for one in source.read(10, 0) or []:
             source.cells(one)
     source.close()
+
+
+def test_the_header_of_a_file_that_took_the_place_of_the_first_is_a_bad_row(model: Deployed) -> None:
+    decoder, _ = _decoder("csv", "a.csv", model, "")
+    assert isinstance(decoder, CsvLines)
+    decoder.begin("tangle,key,time,size,direction")
+    with pytest.raises(DataError, match="there is no column 'key'"):
+        decoder.begin("tangle,time,size,direction")
 
 
 def test_an_address_in_use_is_refused(model: Deployed) -> None:

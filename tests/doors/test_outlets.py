@@ -94,6 +94,28 @@ def test_bad_lines_are_told_less_and_less(capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
+@pytest.mark.parametrize(
+    ("problem", "hint"),
+    [
+        ("is not JSON: Extra data at character 3", "; if this is CSV, say --format csv"),
+        ("is longer than 20 bytes", "; allow longer lines with --max-line"),
+        ("column 'key': is empty", ""),
+    ],
+)
+def test_a_source_that_begins_with_nothing_usable_is_told_soon(
+    capsys: pytest.CaptureFixture[str], problem: str, hint: str
+) -> None:
+    letters = DeadLetters(None, has_form=True)
+    for number in range(1, 10):
+        letters.report(f"stdin, line {number}", Arrived(number, b"1,2"), DataError(problem))
+    assert capsys.readouterr().err.splitlines()[5:] == [f"kvec: none of the first 5 lines could be used{hint}"]
+    assert letters.first == f"stdin, line 1: {problem}{hint}"
+    letters = DeadLetters(None, has_form=True)
+    for number in range(2, 10):  # the first one was good
+        letters.report(f"stdin, line {number}", Arrived(number, b"1,2"), DataError(problem))
+    assert "none of the first" not in capsys.readouterr().err
+
+
 def test_bad_lines_can_go_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     letters = DeadLetters(tmp_path / "letters.ndjson")
     letters.outlet.begin(is_kept=False, is_replaced=True)

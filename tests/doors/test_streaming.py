@@ -60,6 +60,18 @@ def test_the_same_decisions_as_decide(
     assert second.startswith(f"kvec: {lively.frame.height:,} items, {len(wanted)} decisions (")
 
 
+def test_as_it_is_decide_makes_no_other_tangles(lively: Trained, wanted: dict[str, Any], tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(lively.model, model)
+    card = json.loads((model / "kvec.json").read_text())
+    card["schema"]["tangling"] = {"number": 3, "of": "key", "clock": "common"}
+    (model / "kvec.json").write_text(json.dumps(card))
+    assert run(["decide", str(model), lively.items, "--as-it-is", "-o", str(tmp_path / "as_it_is.ndjson")]) == 0
+    assert_same(decided(tmp_path / "as_it_is.ndjson"), wanted)
+    assert run(["decide", str(model), lively.items, "-o", str(tmp_path / "others.ndjson")]) == 0
+    assert decided(tmp_path / "others.ndjson").keys() != wanted.keys()
+
+
 def test_decisions_go_to_the_standard_output(
     lively: Trained, short: dict[str, Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,6 +136,33 @@ def test_strictly_a_bad_line_stops_the_stream_and_nothing_is_lost(
         path.write_text("\n".join(lines) + "\n")
     streamed(lively.model, path, *kept)
     assert_same(decided(tmp_path / "d.ndjson"), short)
+
+
+def test_a_source_of_which_nothing_can_be_used_is_a_failure(
+    lively: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = lively.frame.head(20).write_csv()
+    (tmp_path / "items.log").write_text(table)
+    capsys.readouterr()
+    streamed(lively.model, tmp_path / "items.log", "--format", "ndjson", "-o", tmp_path / "d.ndjson", code=2)
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last == (
+        f"kvec: none of the 21 rows could be used; {tmp_path / 'items.log'}, line 1: is not JSON: Expecting value at "
+        "character 1; if this is CSV, say --format csv"
+    )
+    short = (lively.model, lively.folder / "short.ndjson", "--max-line", "20", "-o", tmp_path / "d.ndjson")
+    streamed(*short, "--state", tmp_path / "kept", code=2)
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith(f"kvec: none of the {HEAD} rows could be used; ")
+    assert last.endswith("is longer than 20 bytes; allow longer lines with --max-line; then begin with a new --state")
+    streamed(lively.model, tmp_path / "items.log", "--format", "csv", "-o", tmp_path / "d.ndjson")
+    assert "could" not in capsys.readouterr().err
+
+
+def test_a_header_without_rows_is_told(lively: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(lively.frame.head(0), tmp_path / "items.csv")
+    streamed(lively.model, path, "-o", tmp_path / "d.ndjson")
+    assert capsys.readouterr().err.endswith(f"kvec: {path}: no rows came\n")
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, after: int) -> None:

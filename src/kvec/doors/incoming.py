@@ -13,7 +13,7 @@ from kvec.read.arriving_lines import CsvLines, JsonLines, Source
 from kvec.read.arriving_sockets import Listener, StandardInput
 from kvec.read.files import ENDINGS, ending
 from kvec.read.rows import require_columns
-from kvec.words.errors import SettingError
+from kvec.words.errors import DataError, SettingError
 
 FORMS = ("ndjson", "csv", "tsv", "parquet")
 
@@ -71,8 +71,18 @@ def _decoder(form: str, name: str, model: Deployed, separator: str) -> tuple[Jso
         return JsonLines(), Arriving(model.schema)
     arriving = Arriving(model.schema, {field.name: form_of(field.values) for field in model.vocabulary.coded})
 
+    has_begun = False
+
     def check(columns: list[str]) -> None:
-        require_columns(name, columns, arriving.columns)
+        nonlocal has_begun
+        try:
+            require_columns(name, columns, arriving.columns)
+        except DataError as problem:
+            if has_begun:  # of a file that took the place of the first; its lines are told one by one
+                raise
+            is_json = columns[0].lstrip().startswith("{")
+            raise SettingError(f"{problem}{'; if these are JSON lines, say --format ndjson' * is_json}") from None
+        has_begun = True
 
     separator = "\t" if form == "tsv" else separator
     return CsvLines([column for column, _ in arriving.columns], separator, check), arriving

@@ -105,16 +105,27 @@ class Sink:
 class DeadLetters:
     """Lines that cannot be used: counted, and told on the standard error output or in a file."""
 
-    def __init__(self, path: Path | None, before: int = 0) -> None:
+    def __init__(self, path: Path | None, before: int = 0, has_form: bool = False) -> None:
         self.outlet = Outlet(path)
         self.count = self.before = before  # so many were told in earlier runs
+        self.first = ""  # what was wrong with this run's first one
+        self._has_form = has_form  # --format says how the lines are meant
 
     def report(self, place: str, one: Arrived, problem: DataError) -> None:
         """Tell what is wrong with a line: in the file, else the first few, then the tenth, the hundredth and so on."""
         self.count += 1
+        self.first = self.first or f"{place}: {problem}{self._way_out(problem)}"
         if self.outlet.path is not None:
             raw = one.content.decode("utf-8", "backslashreplace") if isinstance(one.content, bytes) else one.content
             self.outlet.write([{"place": place, "number": one.number, "problem": str(problem), "raw": raw}])
         elif self.count <= TOLD or str(self.count).strip("0") == "1":
             so_far = f" ({self.count:,} such lines so far)" if self.count > TOLD else ""
             say(f"{place}: {problem}{so_far}")
+        if self._has_form and self.count == one.number == TOLD:
+            say(f"none of the first {TOLD} lines could be used{self._way_out(problem)}")
+
+    def _way_out(self, problem: DataError) -> str:
+        """What may help, if all lines are like this one."""
+        if "longer than" in str(problem):
+            return "; allow longer lines with --max-line"
+        return "; if this is CSV, say --format csv" if self._has_form and "JSON" in str(problem) else ""

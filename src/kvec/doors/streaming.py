@@ -18,7 +18,7 @@ from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Sink
 from kvec.doors.running import Manner, Runner, Stopping
-from kvec.doors.summary import summary
+from kvec.doors.summary import is_useless, summary
 from kvec.doors.watching import Watch
 from kvec.doors.writing import require_place
 from kvec.read.arriving import Arriving
@@ -36,6 +36,11 @@ LOSSES = {
     "socket": "all sequences that are not decided yet are lost, and what they have seen",
     "kafka": "all sequences that are not decided yet are lost, and what they have seen",
 }
+
+KINDS = {
+    "file": "a file", "parquet": "a Parquet file", "stdin": "the standard input", "socket": "a socket",
+    "kafka": "a Kafka topic",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: 
     note = stream.note
     source, arriving = open_source(wishes.source, stream.model, wishes.form, wishes.follow, wishes.max_line)
     if not is_new and note["kind"] != source.kind:
-        raise SettingError(f"{wishes.state} belongs to a {note['kind']}, not to {source.name}; name a new --state")
+        raise SettingError(f"{wishes.state} belongs to {KINDS[note['kind']]}, not to {source.name}; name a new --state")
     if stream.limits.idle is not None and not source.is_live:
         raise SettingError("--idle goes by the wall clock, which a file does not have; use --expiry")
     if wishes.event_time == "wall" and not source.is_live:
@@ -184,7 +189,7 @@ def _run(
 ) -> int:  # fmt: skip
     note = stream.note
     sink = Sink(wishes.output, stream.model.vocabulary.label_names, wishes.table)
-    letters = DeadLetters(wishes.dead_letters, note.get("n_letters", 0))
+    letters = DeadLetters(wishes.dead_letters, note.get("n_letters", 0), source.kind in ("file", "stdin"))
     for outlet, name in ((sink.outlet, "sink"), (letters.outlet, "letters")):
         if is_new:
             outlet.begin(is_kept=keeper is not None, is_replaced=not source.is_live)
@@ -218,6 +223,8 @@ def _run(
         letters.outlet.close()
     for line in summary(runner, wishes.state, is_over, manner.decide_on_stop):
         say(line)
+    if is_useless(runner):
+        return 2
     return 0 if is_over or source.is_live else 130
 
 

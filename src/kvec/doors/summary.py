@@ -21,18 +21,28 @@ def summary(runner: Runner, state: Path | None, is_over: bool, is_decided: bool)
     lines = [f"{counted(n_items, 'item')}{now}, {decisions}; {rate:,.0f} items/s"]
     if odd := _odd(runner):
         lines.append(f"noticed: {', '.join(odd)}")
-    if letters.count:
+    if is_useless(runner):
+        anew = "; then begin with a new --state" if state is not None else ""
+        lines.append(
+            f"none of the {counted(letters.count - letters.before, 'row')} could be used; {letters.first}{anew}"
+        )
+    elif letters.count:
         where = letters.outlet.path
         lines.append(
             f"{counted(letters.count, 'row')} could not be used; "
             + ("--dead-letters FILE keeps them" if where is None else f"see {where}")
         )
-    if not n_now and letters.count == letters.before and is_over:
+    elif not n_now and is_over:
         lines.append(f"{runner.source.name}: no rows came")
     if state is not None and not is_over:
         kept = "all sequences are decided; the stream is kept in" if is_decided else "open sequences are kept in"
         lines.append(f"{kept} {state}; the same command goes on")
     return lines
+
+
+def is_useless(runner: Runner) -> bool:
+    """Whether rows came, and none of them could be used."""
+    return runner.stream.counters.items == runner.tally.items_before and runner.letters.count > runner.letters.before
 
 
 def counted(n: int, thing: str) -> str:
