@@ -218,6 +218,14 @@ def decide(
         str | None,
         Option("--format", metavar="table|ndjson", help="What is printed: a table in a terminal, else NDJSON."),
     ] = None,
+    retangle: Annotated[
+        bool,
+        Option(
+            "--retangle/--as-it-is",
+            help="Make tangles as in training where the schema says how; or take items as they come, as kvec stream "
+            "does.",
+        ),
+    ] = True,
     device: Device = "auto",
 ) -> None:
     """Decide every sequence: its label, how sure that is, after how many items, and why then."""
@@ -234,7 +242,7 @@ def decide(
     loaded = load(model, device)
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
-    tangles = loaded.tangles(table)
+    tangles = loaded.tangles(table, retangle)
     for doubt in unknown_values(tangles, loaded.model_):
         say(f"warning: {doubt}")
     with scoring() as on_items:
