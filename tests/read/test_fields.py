@@ -74,3 +74,25 @@ def test_numbers_in_csv_text(tmp_path):
     assert table.frame["value.c"].to_list() == ["true", "false", "true"]
     assert table.frame["value.d"].to_list() == ["01", "2", "3"]
     assert [note.count for note in table.notes] == [2]
+
+
+def test_the_text_that_makes_numbers_categories_is_named():
+    cells = [str(i % 7) for i in range(100)]
+    assert values(cells)[1].notes == ()
+    cells[41] = "abc"
+    (note,) = values(cells)[1].notes
+    assert (note.kind, note.count) == ("text among numbers", 1)
+    assert note.text == (
+        "columns, row 42, column 'c': 'abc' among 99 numbers makes the field categorical; mend it, or, if it is meant, "
+        "say --kind v=categorical"
+    )
+    assert values(cells, kind="categorical")[1].notes == (), "it is meant"
+    cells[50] = "n/a"
+    assert "'abc' and 1 more among 98 numbers" in values(cells)[1].notes[0].text
+    assert values([*"abc", *map(str, range(20))])[1].notes == (), "these are names"
+
+
+def test_one_bad_cell_of_a_csv_file_is_found(tmp_path):
+    (tmp_path / "a.csv").write_text("key,size\n" + "".join(f"1,{i}\n" for i in range(20)) + "1,\n1,4O\n")
+    (note,) = read_table(tmp_path / "a.csv").notes
+    assert note.text.startswith(f"{tmp_path / 'a.csv'}, row 22, column 'size': '4O' among 20 numbers")

@@ -14,6 +14,7 @@ from kvec.words.schema import Field
 FEW = 64  # so many different whole numbers are always categories
 MANY = 20_000  # more different whole numbers than this never are
 REPEATS = 20  # in between they are when each is seen this often on average
+MOSTLY = 0.9  # of a column's cells numbers, and the others are named
 
 
 def value_field(rows: Rows, field: Field) -> tuple[pl.Series, Field, str, Note | None]:
@@ -27,6 +28,7 @@ def value_field(rows: Rows, field: Field) -> tuple[pl.Series, Field, str, Note |
     if field.kind == "auto":
         kind, why = guess_kind(cells)
         field = replace(field, kind=kind)
+        note = note or _among_numbers(rows, field, cells)
     if field.kind != "categorical":
         cells = cells.cast(pl.Float64)
     elif cells.dtype == pl.Float64:
@@ -71,3 +73,20 @@ def _finite(rows: Rows, field: Field, cells: pl.Series) -> tuple[pl.Series, Note
     place = f"{rows.place(first(bad))}, column {field.source!r}"
     text = f"{place}: {count:,} value(s) are NaN or infinite and count as missing, the first here"
     return cells.set(bad, None), Note("not finite", count, text)
+
+
+def _among_numbers(rows: Rows, field: Field, cells: pl.Series) -> Note | None:
+    """Names the text that keeps a column of numbers from being one."""
+    if cells.dtype != pl.String:
+        return None
+    number = cells.str.strip_chars().cast(pl.Float64, strict=False)
+    is_text = number.is_null() & cells.is_not_null()
+    count, n = int(is_text.sum()), len(cells) - cells.null_count()
+    if not 0 < count <= (1 - MOSTLY) * n:
+        return None
+    others = f" and {count - 1:,} more" if count > 1 else ""
+    text = (
+        f"{rows.place(first(is_text))}, column {field.source!r}: {cells[first(is_text)]!r}{others} among {n - count:,} "
+        f"numbers makes the field categorical; mend it, or, if it is meant, say --kind {field.name}=categorical"
+    )
+    return Note("text among numbers", count, text)

@@ -16,7 +16,7 @@ from kvec.words.schema import Schema
 class Note:
     """A counted warning about a table that can be read all the same."""
 
-    kind: str  # "not finite", "out of order", "missing labels", "empty lists", "cut to nothing", "no such event"
+    kind: str  # such as "not finite", "out of order", "text among numbers", "missing labels"
     count: int
     text: str
 
