@@ -24,6 +24,7 @@ from kvec.tangle.coder import Coded
 from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision, Item, Key, Reason, TangleId, admit, require_name
 from kvec.words.limits import Limits
+from kvec.words.plain import under
 
 MOST_ENGINES = 4  # models side by side
 FEW = 4096  # items and sequences that any verb may move to give memory back; more wait for a tick
@@ -174,6 +175,7 @@ class Stream:
         """
         model = deployed(model)
         old = self._engines[-1]
+        old.require_caught_up()
         if model.has_time != old.model.has_time:
             which = ("needs times, which", "do not carry") if model.has_time else ("knows no times, which", "carry")
             raise SettingError(f"the newer model {which[0]} this stream's items {which[1]}; start a new stream")
@@ -218,9 +220,9 @@ class Stream:
         stream.note = facts.get("note", {})
         stream._engines = []
         for i, told in enumerate(facts["engines"]):
-            model = Deployed.from_plain(told["model"], _under(f"{i}.weights.", arrays))
+            model = Deployed.from_plain(told["model"], under(f"{i}.weights.", arrays))
             engine = Engine(model, stream.limits, told["threshold"], stream._dtype)
-            engine.restore(told, _under(f"{i}.", arrays))
+            engine.restore(told, under(f"{i}.", arrays))
             stream._engines.append(engine)
         return stream
 
@@ -275,7 +277,3 @@ def _coded(engine: Engine, item: Item) -> Coded:
         return engine.coder.code(item.value)
     except DataError as error:
         raise DataError(f"tangle {item.tangle!r}, key {item.key!r}, {error}") from None
-
-
-def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

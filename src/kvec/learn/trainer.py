@@ -30,6 +30,7 @@ from kvec.tangle.batch import Batch, Draw, plan_batches
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.visibility import Flags, Rule, without
 from kvec.words.config import Config, Training
+from kvec.words.plain import under
 
 Record = dict[str, float]
 LEAST_STEPS = 64  # an epoch of few tangles takes smaller batches rather than fewer updates
@@ -98,19 +99,15 @@ def run_state(run: Run) -> dict[str, Tensor]:
 
 def restore_run(run: Run, state: dict[str, Tensor], history: list[Record], is_finished: bool) -> None:
     """Put a new run where the saved one was."""
-    run.network.load_state_dict(_under("network.", state))
-    run.best = _under("best.", state)
+    run.network.load_state_dict(under("network.", state))
+    run.best = under("best.", state)
     run.history, run.is_finished = history, is_finished
     for which, optimizer in run.optimizers.items():
         entries: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _under(f"optimizer.{which}.", state).items():
+        for name, tensor in under(f"optimizer.{which}.", state).items():
             index, _, entry = name.partition(".")
             entries.setdefault(int(index), {})[entry] = tensor
         optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def _under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
 def train(

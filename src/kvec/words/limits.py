@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from kvec.words.errors import SettingError
+from kvec.words.plain import require_known
 
 LATE = ("take", "drop")
 
@@ -30,9 +31,7 @@ class Limits:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Limits:
         """The limits that are given by name, and the defaults of the others."""
-        known = [f.name for f in fields(cls)]
-        if unknown := given.keys() - set(known):
-            raise SettingError(f"unknown limit {min(unknown)!r}; known: {', '.join(known)}")
+        require_known(given, [f.name for f in fields(cls)], "limit", "Limits")
         return cls(**given)
 
     def __post_init__(self) -> None:

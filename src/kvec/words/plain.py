@@ -1,13 +1,15 @@
-"""Plain data from outside, such as a TOML file: what cannot be used is refused in one line that names its place."""
+"""Plain data by name, such as a TOML file: what cannot be used is refused in one line that names its place."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kvec.words.errors import SettingError
+
+T = TypeVar("T")
 
 
 def read_toml(path: str | Path, what: str) -> dict[str, Any]:
@@ -45,3 +47,12 @@ def require_choice(given: Any, known: Iterable[str], where: str) -> None:
     """Refuse a choice that is not offered."""
     if given not in (offered := tuple(known)):
         raise SettingError(f"{where} is {given!r}; it can be {', '.join(offered)}")
+
+
+def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
+    """The entries whose names begin with a prefix, without it.
+
+    >>> under("best.", {"best.bias": 1, "last.bias": 2})
+    {'bias': 1}
+    """
+    return {name.removeprefix(prefix): entry for name, entry in named.items() if name.startswith(prefix)}
