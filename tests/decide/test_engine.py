@@ -220,3 +220,15 @@ def test_halting_scores_of_huge_logits() -> None:
     scores = [halt_probability(np.float32(logit)) for logit in (-1e30, -90, -80, 0, 30, 1e30)]
     assert scores[:2] == [0.0, 0.0] and scores[3:] == [0.5, 1.0, 1.0]
     assert 0 <= scores[2] < 1e-30
+
+
+def test_a_wall_clock_that_runs_backwards_names_no_sequence_twice() -> None:
+    """A tangle is idle only when all its sequences are, whatever the clock said in between."""
+    stream = waiting(idle=60.0)
+    stream.feed(item("l", 1.0, tangle="u"), wall=100.0)
+    stream.feed(item("b", 1.0), wall=10.0)
+    stream.feed(item("c", 2.0, tangle="u"), wall=20.0)
+    told = stream.tick(wall=75.0)
+    assert len(stream.to_plain()[0]["engines"][0]["live"]) == stream.n_live, "it can be saved"
+    told += stream.feed(item("b", 2.0), wall=76.0) + stream.close()
+    assert len({one.id for one in told}) == len(told) == 3

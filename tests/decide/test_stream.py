@@ -16,7 +16,7 @@ import pytest
 from tests.properties.stories import MODEL, TIMELESS, assert_same, changed, made_item
 
 from kvec.decide.stream import MOST_ENGINES, Stream, resume
-from kvec.words.errors import DataError, SettingError
+from kvec.words.errors import DataError, ModelError, SettingError
 from kvec.words.items import Decision, Item, Reason
 from kvec.words.limits import Limits
 
@@ -277,12 +277,8 @@ def test_a_large_reach_takes_no_memory_that_is_not_used() -> None:
         assert stream._engines[0].runner._arriving.seen.nbytes < 2**20
 
 
-def test_an_interrupted_call_mixes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was booked before the interruption runs with the next call, and is told then."""
-    some = items(40)
-    spared = opened()
-    wanted = spared.feed_many(some) + spared.close()
-    stream = opened()
+def interrupt(monkeypatch: pytest.MonkeyPatch, stream: Stream, some: list[Item]) -> None:
+    """Feed items, of which only the first seven are booked, and none of them has run."""
     engine = stream._engines[0]
     book, n_booked = engine._book, 0
 
@@ -295,9 +291,47 @@ def test_an_interrupted_call_mixes_nothing_up(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(engine, "_book", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        stream.feed_many(some[:20])
+        stream.feed_many(some, wall=0.0)
     monkeypatch.undo()
+
+
+def test_an_interrupted_call_mixes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was booked before the interruption runs with the next call, and is told then."""
+    some = items(40)
+    spared = opened()
+    wanted = spared.feed_many(some) + spared.close()
+    stream = opened()
+    interrupt(monkeypatch, stream, some[:20])
     assert_same(stream.feed_many(some[7:]) + stream.close(), wanted)
+
+
+@pytest.mark.parametrize("verb", ["feed_many", "tick"])
+def test_what_an_interrupted_call_booked_runs_before_it_expires(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    some = items(8)
+    spared, stream = (Stream(MODEL, Limits(idle=5.0), threshold=1.0, dtype=np.float64) for _ in range(2))
+    spared.feed_many(some[:7], wall=0.0)
+    interrupt(monkeypatch, stream, some)
+    given: tuple[Any, ...] = (some[7:],) if verb == "feed_many" else ()
+    told = getattr(stream, verb)(*given, wall=9.0)
+    assert told and {one.reason for one in told} == {Reason.EXPIRED}
+    assert_same(told, getattr(spared, verb)(*given, wall=9.0))
+    assert_same(stream.close(), spared.close())
+
+
+def test_an_interrupted_stream_is_not_saved_or_taken_over_half_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    some = items(40)
+    spared, stream = opened(), opened()
+    wanted = spared.feed_many(some) + spared.close()
+    interrupt(monkeypatch, stream, some[:20])
+    for verb in (lambda: stream.save(tmp_path / "state"), lambda: stream.take_over(MODEL)):
+        with pytest.raises(ModelError, match=r"was interrupted; feed it on, or nothing \(feed_many\(\[\]\)\), first$"):
+            verb()
+    told = stream.feed_many([])
+    stream.save(tmp_path / "state")
+    stream = resume(tmp_path / "state")
+    assert_same(told + stream.feed_many(some[7:]) + stream.close(), wanted)
 
 
 def test_a_closed_stream_may_go_on(tmp_path: Path) -> None:

@@ -75,14 +75,14 @@ class Engine:
 
     def take(self, given: Sequence[Given], wall: float) -> list[Decision]:
         """Take items; late ones first find their place where the limits give them time for it."""
-        decisions = self._expire_idle(wall)
+        decisions = self._catch_up() + self._expire_idle(wall)
         if self._holds:
             given = [ready for one in given for ready in self._hold(*one, wall)]
         return decisions + self._take(given, wall)
 
     def tick(self, now: float | None, wall: float) -> list[Decision]:
         """Let time move on; what is held back may go on then, and the items' clock stays as far behind as that."""
-        decisions: list[Decision] = []
+        decisions = self._catch_up()
         if now is not None and self.model.has_time:
             ready = []
             for tangle, held in list(self.held.items()):
@@ -94,13 +94,14 @@ class Engine:
 
     def end(self, tangle: TangleId, key: Key, wall: float) -> list[Decision]:
         """End a key's sequence, if it is live; first its tangle's items that were held back go on."""
-        decisions = self._take(self._all_held(tangle), wall)
+        decisions = self._catch_up() + self._take(self._all_held(tangle), wall)
         live = self.arrivals.find(tangle, key)
         return decisions if live is None else decisions + self._settle([self.arrivals.close(live, Reason.ENDED)])
 
     def close(self, wall: float) -> list[Decision]:
         """Close every sequence; first all items that were held back go on."""
-        decisions = self._take([ready for tangle in list(self.held) for ready in self._all_held(tangle)], wall)
+        decisions = self._catch_up()
+        decisions += self._take([ready for tangle in list(self.held) for ready in self._all_held(tangle)], wall)
         live = list(self.arrivals.live.values())
         return decisions + self._settle([self.arrivals.close(one, Reason.CLOSED) for one in live])
 
@@ -119,9 +120,18 @@ class Engine:
         self.arrivals.settle()
         return decisions
 
+    def require_caught_up(self) -> None:
+        """Refuse to go on where an interrupted call has booked items that have not run."""
+        if self._events or self.runner.n:
+            raise ModelError("this stream was interrupted; feed it on, or nothing (feed_many([])), first")
+
+    def _catch_up(self) -> list[Decision]:
+        """Run what an interrupted call has booked."""
+        return self._run() if self._events else []
+
     def _take(self, given: Sequence[Given], wall: float) -> list[Decision]:
-        """Book and run items; what an interrupted call has booked before runs first."""
-        decisions = self._run() if self._events else []
+        """Book and run items."""
+        decisions: list[Decision] = []
         for start in range(0, len(given), self.chunk):
             for item, coded in given[start : start + self.chunk]:
                 self._book(item, coded, wall)
@@ -278,6 +288,7 @@ class Engine:
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """All that the engine remembers."""
+        self.require_caught_up()
         facts, arrays = self.runner.to_plain()
         held = [
             [

@@ -137,6 +137,8 @@ class Arrivals:
         while self.live and wall - (oldest := next(iter(self.live.values()))).wall > self.limits.idle:
             closed.append(self.close(oldest, Reason.EXPIRED))
         while self.tangles and wall - (idle := next(iter(self.tangles.values()))).wall > self.limits.idle:
+            if idle.live:  # the clock ran backwards in between
+                break
             self._release(idle)
         return closed
 
