@@ -23,10 +23,25 @@ def test_values_that_training_has_not_seen(
     odd = pl.when(is_other).then(7).otherwise("direction").alias("direction")
     trained.frame.head(100).with_columns(odd).write_parquet(tmp_path / "odd.parquet")
     (line,) = warnings(capsys, command, trained.model, tmp_path / "odd.parquet")
-    for words in ("'direction'", "25.0 %", "such as 7", "known are 0, 1"):
+    for words in ("'direction'", "25 of 100 items (25.0 %)", "such as 7", "known are 0, 1"):
         assert words in line
     trained.frame.head(100).write_parquet(tmp_path / "known.parquet")
     assert warnings(capsys, command, trained.model, tmp_path / "known.parquet") == []
+
+
+@pytest.mark.parametrize("command", ["decide", "evaluate"])
+def test_a_few_unknown_values_are_counted(
+    command: str, trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_odd = pl.int_range(pl.len()).is_in([3, 5])
+    odd = trained.frame.head(100).with_columns(pl.when(is_odd).then(7).otherwise("direction").alias("direction"))
+    odd.write_parquet(tmp_path / "odd.parquet")
+    capsys.readouterr()
+    assert run([command, trained.model, str(tmp_path / "odd.parquet")]) == 0
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "'direction'" in line)
+    assert line == (
+        "kvec: column 'direction': 2 of 100 items (2.0 %) have a value that training saw never or once, such as 7"
+    )
 
 
 def test_the_data_it_was_trained_on(trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,7 +190,7 @@ def evaluate(
     evaluations = evaluate_model(loaded, tangles, scores, None if training is None else loaded.tangles(training))
     doubts = training_data(table.frame, loaded.model_.split, data) if part is None else []
     for doubt in (*doubts, *unknown_values(tangles, loaded.model_)):
-        say(f"warning: {doubt}")
+        say(doubt)
     if report is not None:
         facts = {"data": str(data), "part": part or "all", "sequences": tangles.n_sequences, "items": tangles.n_items}
         report_evaluation(report, loaded, evaluations, f"{model} on {data}", _command(), facts)
@@ -244,7 +244,7 @@ def decide(
     warn_of(table, but_not=("missing labels",))
     tangles = loaded.tangles(table, retangle)
     for doubt in unknown_values(tangles, loaded.model_):
-        say(f"warning: {doubt}")
+        say(doubt)
     with scoring() as on_items:
         rows = decision_rows(loaded.decision_frame(tangles, on_items))
     if output is None:

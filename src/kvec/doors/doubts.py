@@ -13,22 +13,27 @@ from kvec.tangle.tangling import Split
 from kvec.tangle.vocabulary import UNKNOWN, FieldVocabulary
 from kvec.words.errors import KvecError
 
-MUCH = 0.2  # of a column's values unknown, and it is said
+MUCH = 0.2  # of a column's values unknown, and it is a warning
 FEW = 12  # known values are listed, where there are no more
 
 
 def unknown_values(tangles: Tangles, model: Trained) -> list[str]:
-    """One sentence for each column of which the model knows too few values."""
+    """One sentence for each column with values that the model does not know; a warning where they are many."""
     sources = {field.name: field.source for field in model.schema.values}
     said = []
     for field in model.vocabulary.coded:
         is_unknown = tangles.codes[:, model.vocabulary.first_code(field.name)] == UNKNOWN
-        if (share := float(is_unknown.mean())) >= MUCH:
-            example = tangles.frame[f"value.{field.name}"][int(is_unknown.argmax())]
-            said.append(
-                f"column {sources[field.name]!r}: {percent(share)} of the items have a value that training saw never "
-                f"or once, such as {example!r}{_known(field)}; what is decided from them is worth little"
-            )
+        if not (count := int(is_unknown.sum())):
+            continue
+        share = count / len(is_unknown)
+        example = tangles.frame[f"value.{field.name}"][int(is_unknown.argmax())]
+        text = (
+            f"column {sources[field.name]!r}: {count:,} of {len(is_unknown):,} items ({percent(share)}) have a value "
+            f"that training saw never or once, such as {example!r}"
+        )
+        if share >= MUCH:
+            text = f"warning: {text}{_known(field)}; what is decided from them is worth little"
+        said.append(text)
     return said
 
 
@@ -43,8 +48,8 @@ def training_data(frame: pl.DataFrame, split: dict[str, Any] | None, data: objec
         return []
     share = percent(found.ratios[0] / sum(found.ratios))
     return [
-        f"{data} holds what this model was trained with, {share} of it for training, so these figures flatter the "
-        "model; measure the part it has not seen with --split test"
+        f"warning: {data} holds what this model was trained with, {share} of it for training, so these figures flatter "
+        "the model; measure the part it has not seen with --split test"
     ]
 
 
