@@ -88,6 +88,22 @@ def test_all_answers_agree(fitted: KVEC) -> None:
         fitted.evaluate(unlabelled)
 
 
+def test_the_frame_of_decisions_has_their_ids(fitted: KVEC) -> None:
+    """Also where a slash in a name could make two sequences look like one."""
+    names = pl.DataFrame({
+        "new": ["a", "a/b", "a\\/b", "10.0.0.0/24", "t"], "other": ["b/c", "c", "c", "k", "7"],
+        "tangle": [0, 0, 1, 1, 2],
+    })  # fmt: skip
+    keys = UNSEEN.select("tangle", "key").unique(maintain_order=True).group_by("tangle", maintain_order=True).head(1)
+    items = UNSEEN.join(keys, on=["tangle", "key"], how="semi").join(names, on="tangle", how="left")
+    items = items.with_columns(tangle="new", key="other")
+    frame = fitted.decision_frame(items)
+    assert frame.columns[:4] == ["id", "tangle", "key", "sequence"]
+    assert frame["id"].to_list() == [decision.id for decision in fitted.decide(items)]
+    assert frame["id"].n_unique() == frame.height == 5
+    assert "10.0.0.0\\/24/k/0" in frame["id"].to_list()
+
+
 def test_an_explanation_tells_what_the_decision_saw(fitted: KVEC) -> None:
     decision = fitted.decide(UNSEEN)[4]
     told = fitted.explain(UNSEEN, decision.key)

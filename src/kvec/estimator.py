@@ -158,10 +158,11 @@ class KVEC:
         return decisions(self.decision_frame(data), self.model_.vocabulary.label_names)
 
     def decision_frame(self, data: Any, on_items: Callable[[int, int], None] | None = None) -> pl.DataFrame:
-        """The decisions as a Polars data frame (`.to_pandas()` for pandas)."""
+        """The decisions as a Polars data frame (`.to_pandas()` for pandas), with the ids that streams give them."""
         tangles = self.tangles(data)
         scores = self.scores(tangles, on_items)
-        return decision_table(tangles, self.model_.vocabulary, scores, self.model_.threshold)
+        table = decision_table(tangles, self.model_.vocabulary, scores, self.model_.threshold)
+        return table.select(_ids(), pl.all())
 
     def predict(self, data: Any) -> npt.NDArray[np.str_]:
         """The label of every sequence, in the order of `decide`."""
@@ -286,6 +287,12 @@ def load(path: str | Path, device: str = "auto") -> KVEC:
     model = KVEC.from_config(trained.config, schema=trained.schema, device=device)
     model.model_ = trained
     return model
+
+
+def _ids() -> pl.Expr:
+    """The ids of decisions, as `Decision.id` has them."""
+    tangle = pl.col("tangle").cast(pl.String).str.replace_all("\\", "\\\\", literal=True)
+    return pl.format("{}/{}/{}", tangle.str.replace_all("/", "\\/", literal=True), "key", "sequence").alias("id")
 
 
 def _flat(config: Config) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from kvec.words.errors import SettingError
 from kvec.words.items import Decision
 
 ENDINGS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet"}
-FIRST = ("tangle", "key", "sequence", "label", "probability", "n_observed", "length", "reason")
+FIRST = ("id", "tangle", "key", "sequence", "label", "probability", "n_observed", "length", "reason")
 SHOWN = 60  # rows of a table for people at the most
 
 
@@ -36,15 +36,12 @@ def decision_rows(frame: pl.DataFrame) -> pl.DataFrame:
     """The columns of decisions in the order in which they are written; true labels only where some are known."""
     truths = [c for c in frame.columns if c.startswith("true_label")]
     kept = [c for c in frame.columns if c not in truths or frame[c].null_count() < frame.height]
-    tangle = pl.col("tangle").cast(pl.String).str.replace_all("\\", "\\\\", literal=True)
-    tangle = tangle.str.replace_all("/", "\\/", literal=True)  # as in Decision.id
-    name = pl.format("{}/{}/{}", tangle, "key", "sequence").alias("id")
-    return frame.select(name, *FIRST, *(c for c in kept if c not in FIRST))
+    return frame.select(*FIRST, *(c for c in kept if c not in FIRST))
 
 
 def decision_row(decision: Decision, label_names: Sequence[str]) -> dict[str, Any]:
     """One decision by the same columns."""
-    row = {"id": decision.id, **{name: getattr(decision, name) for name in FIRST}}
+    row = {name: getattr(decision, name) for name in FIRST}
     for name, label, probability in zip(label_names[1:], decision.labels[1:], decision.probabilities[1:], strict=True):
         row |= {f"label.{name}": label, f"probability.{name}": probability}
     return row
