@@ -55,7 +55,6 @@ class Engine:
 
     def __init__(self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike) -> None:
         self.model, self.limits, self.threshold = model, limits, threshold
-        self._near = _logit(min(threshold, 0.999)) - 1  # a lower halting logit never halts
         self._drops = model.config.deciding.after_halt == "drop"
         self.chunk = 1 if self._drops else CHUNK  # what is dropped depends on what was decided before
         self.coder = Coder(model.vocabulary, model.schema)
@@ -188,18 +187,15 @@ class Engine:
             raise ModelError("this stream was interrupted in the middle of an item; go on from a saved state")
         if not self.runner.n:
             return self._settle([event for event in events if isinstance(event, Closed)])
-        said = self.runner.run()
-        logits = said[:, 0].tolist()
+        outputs = iter(self.runner.run())
         decisions: list[Decision] = []
-        i = 0
         for event in events:
             if isinstance(event, Closed):
                 decisions += self._decide_closed(event)
                 continue
-            live = event.live
-            if logits[i] > self._near and live.decision is None and halt_probability(said[i, 0]) >= self.threshold:
-                decisions += self._decide(live, said[i], event.position + 1, None, Reason.HALTED)
-            i += 1
+            live, said = event.live, next(outputs)
+            if live.decision is None and halt_probability(said[0]) >= self.threshold:
+                decisions += self._decide(live, said, event.position + 1, None, Reason.HALTED)
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions
 
@@ -319,7 +315,3 @@ class Engine:
 def halt_probability(logit: np.floating[Any]) -> float:
     """The halting score of a logit, rounded as batch evaluation rounds it."""
     return float(1 / (1 + np.exp(-logit))) if logit > -80 else 0.0  # lest e^x be too large for single precision
-
-
-def _logit(probability: float) -> float:
-    return math.log(probability / (1 - probability)) if probability > 0 else -math.inf
