@@ -16,7 +16,11 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 # room: the rooms it may import besides itself, and the packages
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "words": (set(), set()),
-    "read": ({"words"}, {"numpy", "polars", "pandas", "pyarrow"}),
+    "read": (
+        {"words"},
+        {"numpy", "polars", "numba", "pandas", "pyarrow", "py7zr", "zstandard"}  # captures
+        | {"cryptography", "publicsuffixlist", "nfstream"},  # names of flows
+    ),
     "tangle": ({"words"}, {"numpy", "polars", "numba", "torch"}),
     "encode": ({"words"}, {"torch"}),
     "report": ({"words"}, {"numpy", "matplotlib", "jinja2"}),
