@@ -99,6 +99,18 @@ def test_unknown_columns_and_entries_in_the_toml(tmp_path: Path, refused: Refuse
     assert "no such schema file" in refused("inspect", items, "--schema", tmp_path / "nothing.toml")
 
 
+def test_measuring_without_labels_tells_where_they_may_be(trained: Trained, tmp_path: Path, refused: Refused) -> None:
+    unlabelled, empty = tmp_path / "unlabelled.parquet", tmp_path / "empty.csv"
+    trained.frame.drop("label").write_parquet(unlabelled)
+    trained.frame.with_columns(label=pl.lit(None, pl.String)).write_csv(empty)
+    for path in (unlabelled, empty):
+        line = refused("evaluate", trained.model, path)
+        assert line == (
+            f"kvec: {path}: there are no labels in it to measure by, in a column 'label' (schema.labels of the model); "
+            "add that column, or name a second table that holds it per key with --labels FILE"
+        )
+
+
 def test_a_key_with_two_labels(tmp_path: Path, refused: Refused) -> None:
     items = table(tmp_path, "1,a,0,5,x", "1,b,1,5,y", "1,a,2,5,y")
     line = refused("inspect", items)
@@ -235,11 +247,14 @@ def test_the_disk_says_no(trained: Trained, tmp_path: Path, refused: Refused, mo
     def fail(self: Path, content: bytes) -> int:
         raise OSError(28, "No space left on device", str(self))
 
+    known = tmp_path / "known.parquet"
+    often = pl.col("size").is_in(trained.frame["size"].mode().implode())
+    trained.frame.filter(often).write_parquet(known)
     monkeypatch.setattr(Path, "write_bytes", fail)
-    line = refused("decide", trained.model, trained.items, "-o", tmp_path / "out.parquet")
+    line = refused("decide", trained.model, known, "-o", tmp_path / "out.parquet")
     assert "out.parquet: cannot be written: No space left on device" in line
     assert "No space left" in refused("train", trained.items, *FLAGS, *TINY, "--quiet", "-o", tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [known]
 
 
 @pytest.mark.parametrize(

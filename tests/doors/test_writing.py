@@ -6,7 +6,8 @@ from kvec.doors.writing import SHOWN, decision_rows, decision_text
 
 FRAME = pl.DataFrame({
     "id": ["t/7/0", "t/8/1"], "tangle": ["t", "t"], "key": [7, 8], "sequence": [0, 1], "label": ["a", "b"],
-    "probability": [0.25, 1.0], "true_label": ["a", None], "n_observed": [1, 2], "length": [3, 4], "reason": ["halted", "closed"],
+    "probability": [0.25, 1.0], "true_label": ["a", None], "n_observed": [1, 2], "length": [3, 4],
+    "reason": ["halted", "closed"],
     "true_label.more": pl.Series([None, None], dtype=pl.String),
 })  # fmt: skip
 

@@ -173,13 +173,14 @@ def evaluate(
 
     require_place(report, (".html", ".htm"))
     from kvec.doors.doubts import training_data, unknown_values
-    from kvec.doors.measuring import evaluate_model, report_evaluation, to_json
+    from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
     from kvec.estimator import load
 
     loaded = load(model, device)
     table = read_by_schema(data, loaded.model_.schema, labels)
+    require_truth(table)
     warn_of(table)
     training = None
     if part is not None:

@@ -15,11 +15,13 @@ from kvec import __version__
 from kvec.decide.checkpoint import Trained
 from kvec.decide.scoring import Scores
 from kvec.estimator import KVEC
+from kvec.read.table import Table
 from kvec.report.curves import Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
 from kvec.report.html import write_report
 from kvec.report.metrics import Summary, per_class
 from kvec.report.text import percent, summary_text, table
 from kvec.tangle.tangles import Tangles
+from kvec.words.errors import DataError
 from kvec.words.explanation import Explanation
 
 FEW = 5  # classes that are named
@@ -127,6 +129,16 @@ class Evaluation:
         ]
         header = ("decided", "accuracy", "earliness", "HM", "items seen")
         return "\n\n".join([summary_text(self.halting), table(rows, header, right=(1, 2, 3, 4)), *self.notes()])
+
+
+def require_truth(items: Table) -> None:
+    """Refuse a table that has no labels to compare with."""
+    for name in items.schema.label_names:
+        if items.frame[f"label.{name}"].null_count() == items.frame.height:
+            raise DataError(
+                f"{items.source}: there are no labels in it to measure by, in a column {name!r} (schema.labels of the "
+                "model); add that column, or name a second table that holds it per key with --labels FILE"
+            )
 
 
 def evaluate_model(
