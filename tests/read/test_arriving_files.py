@@ -178,6 +178,63 @@ def test_a_followed_file_may_be_replaced(tmp_path: Path, how: str) -> None:
         one.close()
 
 
+@pytest.mark.parametrize("start", ["", "key,text\n"])
+def test_a_followed_file_that_began_small_is_known_again(tmp_path: Path, start: str) -> None:
+    """By the bytes that were taken from it, whenever they came."""
+    path = tmp_path / "rows.csv"
+    path.write_text(start)
+    source = opened(path, follow=True)
+    source.start({})
+    content = "key,text\n1,a\n"
+    for more in (content.removeprefix(start), "2,b\n"):
+        with path.open("a") as out:
+            out.write(more)
+        assert len(rest(source)[0]) == 1
+    position = source.position()
+    source.close()
+    path.write_text("key,text\n1,a\n7,b\n3,c\n")
+    with pytest.raises(DataError, match="is not the file that the state stopped in"):
+        opened(path, follow=True).start(position)
+    path.write_text("key,text\n1,a\n2,b\n3,c\n")
+    again = opened(path, follow=True)
+    again.start(position)
+    assert rest(again)[0] == [{"key": "3", "text": "c"}]
+    again.close()
+
+
+def test_nothing_is_lost_where_a_followed_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what was written just before, nor a last line that was never finished."""
+    path = tmp_path / "rows.csv"
+    path.write_text("key,text\n1,a\n")
+    source = opened(path, follow=True)
+    source.start({})
+    assert [cells["key"] for cells in rest(source)[0]] == ["1"]
+    stat = Path.stat
+
+    def replaced(self: Path, **given: Any) -> Any:
+        if self == path:  # between the last look into the file and the look at its name
+            monkeypatch.undo()
+            with path.open("a") as out:
+                out.write("2,b\n3,c")
+            path.rename(tmp_path / "rows.csv.1")
+            path.write_text("key,text\n4,d\n")
+        return stat(self, **given)
+
+    monkeypatch.setattr(Path, "stat", replaced)
+    found = []
+    for _ in range(6):
+        arrived = source.read(10, 0)
+        assert arrived is not None
+        found += [(one.number, cells["key"]) for one in arrived if (cells := source.cells(one)) is not None]
+        source.take(arrived)
+    assert found == [(3, "2"), (4, "3"), (2, "4")]
+    again = opened(path, follow=True)
+    again.start(source.position())
+    assert again.read(10, 0) == []
+    for one in (source, again):
+        one.close()
+
+
 def rest_after(source: Source) -> list[Any]:
     """What comes once the change was noticed."""
     source.read(0, 0)

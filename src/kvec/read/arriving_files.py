@@ -80,7 +80,9 @@ class LineFile(Source):
         """The next lines."""
         until = time.monotonic() + seconds
         while len(self._waiting) < most and not self._is_over:
-            data = self._read(BLOCK)
+            here, data = self._file.tell(), self._read(BLOCK)
+            if len(self._head) < HEAD:  # the file was shorter when it was opened
+                self._head = (self._head[:here] + data)[:HEAD]
             if data:
                 self._add(data)
             elif not self.is_live:
@@ -146,16 +148,22 @@ class LineFile(Source):
         return holds
 
     def _replaced(self) -> bool:
-        """Go on at the beginning where another file has come under this name, or the same was emptied."""
-        held = os.fstat(self._file.fileno())
+        """Go on at the beginning where another file has come under this name, or the same was emptied.
+
+        First comes what was written before that, with a last line that was never finished.
+        """
         try:
             named = self._path.stat()
         except OSError:
             return False
+        held, here = os.fstat(self._file.fileno()), self._file.tell()
         is_same = (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
-        if is_same and named.st_size >= self._file.tell():
+        if held.st_size > here or (is_same and held.st_size == here):
             return False
         if not is_same:
+            self._add(b"")
+            if self._waiting:
+                return True
             self._file.close()
             self._file = self._opened()
         self._file.seek(0)
