@@ -194,12 +194,42 @@ def test_senders_are_bounded(
     monkeypatch.setattr(arriving_sockets, "MOST_SENDERS", 0)
     client = connect()
     client.send({"kvec.sender": "edge"})
-    read(listener, 0)
-    assert "senders already" in client.hears()["error"]
+    (bad,) = read(listener, 1)
+    assert bad.problem == "there are 0 senders already; the connection is closed"
+    assert client.hears() == {"error": "there are 0 senders already"}
     monkeypatch.setattr(arriving_sockets, "MOST_CONNECTIONS", 0)
     other = connect()
     read(listener, 0)
     assert other.file.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("hello", "problem"),
+    [
+        ({"kvec.sender": ""}, "kvec.sender must be text of 1 to 200 printable characters"),
+        ({"kvec.sender": 7}, "kvec.sender must be text of 1 to 200 printable characters"),
+        ({"kvec.sender": "x" * 201}, "kvec.sender must be text of 1 to 200 printable characters"),
+        ({"kvec.sender": "edge\ud800"}, "kvec.sender must be text of 1 to 200 printable characters"),
+        ({"kvec.sender": "edge", "n": 1}, "kvec.sender must be alone in its line; rows come behind it"),
+    ],
+)
+def test_a_bad_name_is_answered_and_told(
+    listener: Listener, connect: Callable[[], Client], hello: dict[str, Any], problem: str
+) -> None:
+    client, other = connect(), connect()
+    client.send(hello, *lines(1, 2))
+    other.send(*lines(3))
+    arrived = read(listener, 2)
+    (bad,) = (one for one in arrived if one.problem)
+    assert bad.problem == f"{problem}; the connection is closed"
+    assert bad.content == json.dumps(hello).encode() and bad.origin == ""
+    assert numbers([one for one in arrived if not one.problem]) == [3], "others are heard, its rows are not"
+    assert client.hears() == {"error": problem}
+    listener.take(arrived)
+    assert client.file.read() == "", "it is hung up on"
+    assert listener.position() == {"line": 2, "senders": {}}
+    other.send(*lines(4))
+    assert numbers(read(listener, 1)) == [4]
 
 
 def test_places_that_are_taken_are_refused(tmp_path: Path) -> None:

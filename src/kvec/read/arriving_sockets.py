@@ -219,20 +219,27 @@ class Listener(Source):
     def _greet(self, connection: Connection) -> None:
         """Look at a connection's first line: it may tell who sends."""
         connection.is_greeted = True
-        name = _sender(connection.lines[0].content)
-        if name is None:
+        hello = _hello(connection.lines[0].content)
+        if hello is None:
+            return
+        name, problem = hello
+        if not problem and name not in self._senders and len(self._senders) >= MOST_SENDERS:
+            problem = f"there are {MOST_SENDERS:,} senders already"
+        if problem:
+            self._refuse(connection, problem)
             return
         connection.lines.popleft()
-        if len(name) > MOST_NAME or (name not in self._senders and len(self._senders) >= MOST_SENDERS):
-            problem = f"there are {MOST_SENDERS:,} senders already, or the name is longer than {MOST_NAME} characters"
-            connection.out = json.dumps({"error": problem}).encode() + b"\n"
-            self._send(connection)
-            self._drop(connection)
-            return
         for other in list(self._connections.values()):
             if other.sender == name:
                 self._drop(other)  # what it sent and was not taken comes again
         connection.sender, connection.is_asking = name, True
+
+    def _refuse(self, connection: Connection, problem: str) -> None:
+        """Tell a sender why it is not heard, and hang up; its first line is handed on as one that cannot be used."""
+        first = connection.lines[0]._replace(problem=f"{problem}; the connection is closed")
+        connection.lines, connection.is_over = deque([first]), True
+        connection.out = json.dumps({"error": problem}).encode() + b"\n"
+        self._send(connection)
 
     def _gathered(self, most: int) -> list[Arrived]:
         """Lines of all connections; the next time another one is first."""
@@ -290,14 +297,18 @@ class Listener(Source):
         connection.socket.close()
 
 
-def _sender(line: bytes) -> str | None:
-    """The name that a first line tells."""
+def _hello(line: bytes) -> tuple[str, str] | None:
+    """The name that a first line tells, and what is wrong with it; None where it is a row."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_hello = isinstance(found, dict) and found.keys() == {HELLO} and isinstance(found[HELLO], str)
-    return (found[HELLO] or None) if is_hello else None
+    if not isinstance(found, dict) or HELLO not in found:
+        return None
+    name = found[HELLO]
+    if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME or not name.isprintable():
+        return "", f"{HELLO} must be text of 1 to {MOST_NAME} printable characters"
+    return name, "" if len(found) == 1 else f"{HELLO} must be alone in its line; rows come behind it"
 
 
 def _tcp(address: tuple[str, int]) -> socket.socket:
