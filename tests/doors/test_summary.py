@@ -11,7 +11,7 @@ from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors.outlets import DeadLetters, Sink
 from kvec.doors.running import Manner, Runner
-from kvec.doors.summary import summary
+from kvec.doors.summary import is_useless, summary
 from kvec.read.arriving import Arriving
 from kvec.read.arriving_lines import JsonLines, Source
 
@@ -75,3 +75,17 @@ def test_a_source_without_rows(lively: Trained) -> None:
     runner = run_of(lively)
     assert summary(runner, None, True, True)[1:] == ["items.ndjson: no rows came"]
     assert len(summary(runner, None, False, True)) == 1, "they may still come"
+
+
+def test_a_run_without_any_row_that_could_be_used(lively: Trained) -> None:
+    letters = DeadLetters(None, before=3)
+    runner = run_of(lively, letters)
+    runner.tally.items_before = runner.stream.counters.items = 10
+    assert not is_useless(runner), "nothing came in this run"
+    letters.count, letters.first = 4, "stdin, line 4: is bad"
+    assert is_useless(runner)
+    assert summary(runner, None, True, True)[1:] == ["the only row could not be used; stdin, line 4: is bad"]
+    letters.count = 1203
+    assert summary(runner, None, True, True)[1:] == ["none of the 1,200 rows could be used; stdin, line 4: is bad"]
+    runner.stream.counters.items = 11
+    assert not is_useless(runner)

@@ -23,9 +23,9 @@ def summary(runner: Runner, state: Path | None, is_over: bool, is_decided: bool)
         lines.append(f"noticed: {', '.join(odd)}")
     if is_useless(runner):
         anew = "; then begin with a new --state" if state is not None else ""
-        lines.append(
-            f"none of the {counted(letters.count - letters.before, 'row')} could be used; {letters.first}{anew}"
-        )
+        n = letters.count - letters.before
+        which = f"none of the {n:,} rows could" if n > 1 else "the only row could not"
+        lines.append(f"{which} be used; {letters.first}{anew}")
     elif letters.count:
         where = letters.outlet.path
         lines.append(
