@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,12 +39,18 @@ def test_entries_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory
     assert list(journal.entries()) == entries
 
 
-def test_a_torn_last_entry_is_cut_off_wherever_it_is_torn(tmp_path: Path) -> None:
+def three(path: Path) -> tuple[list[Entry], bytes, list[int]]:
+    """Three entries, the journal that holds them, and where each begins."""
     entries = [Entry(float(i), [Arrived(i, b"line %d" % i)]) for i in range(1, 4)]
+    sizes = [len(filled(path, entries[:n]).path.read_bytes()) for n in (1, 2)]
+    return entries, filled(path, entries).path.read_bytes(), [0, *sizes]
+
+
+def test_a_torn_last_entry_is_cut_off_wherever_it_is_torn(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    whole = filled(path, entries).path.read_bytes()
-    two = filled(path, entries[:2]).path.read_bytes()
-    for size in range(len(two), len(whole)):
+    entries, whole, starts = three(path)
+    two = whole[: starts[2]]
+    for size in range(len(two), len(whole.rstrip(b"\0"))):
         path.write_bytes(whole[:size])
         journal = Journal(path)
         assert list(journal.entries()) == entries[:2]
@@ -50,19 +58,64 @@ def test_a_torn_last_entry_is_cut_off_wherever_it_is_torn(tmp_path: Path) -> Non
         journal.add(entries[2])
         journal.close()
         assert list(journal.entries()) == entries, "it is gone on with behind the cut"
-    for torn in (whole[:-3] + b"xyz", two + bytes(len(whole) - len(two))):  # blocks that never reached the disk
-        path.write_bytes(torn)
+    n = len(whole) - len(two)
+    for lost in (slice(0, n), slice(0, 16), slice(16, 32), slice(n - 32, n)):  # pieces that never reached the disk
+        last = bytearray(whole[len(two) :])
+        last[lost] = bytes(len(last[lost]))
+        path.write_bytes(two + last)
         assert list(Journal(path).entries()) == entries[:2]
+        assert path.read_bytes() == two
 
 
-def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
+def test_padding_that_never_came_is_made_up_for(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    content = bytearray(filled(path, [Entry(1.0, [Arrived(1, b"one")]), Entry(2.0, [])]).path.read_bytes())
-    content[20] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ModelError, match="is damaged at byte 0"):
-        list(Journal(path).entries())
-    assert path.read_bytes() == content, "nothing was cut away"
+    entries, whole, _ = three(path)
+    assert whole.endswith(b"\0")
+    path.write_bytes(whole.rstrip(b"\0"))
+    assert list(Journal(path).entries()) == entries
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_damaged_header_is_refused(tmp_path: Path, which: int) -> None:
+    """Also that of the last entry: a disk that is torn away leaves zeros. Nothing is cut off."""
+    path = tmp_path / "journal"
+    _, whole, starts = three(path)
+    for place in range(starts[which], starts[which] + 16):
+        content = bytearray(whole)
+        content[place] ^= 255
+        path.write_bytes(content)
+        with pytest.raises(ModelError, match=f"is damaged at byte {starts[which]:,}; put a whole copy in its place"):
+            list(Journal(path).entries())
+        assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_damage_in_the_middle_is_refused(tmp_path: Path, which: int) -> None:
+    """In the content of an entry, or where all of its header is gone."""
+    path = tmp_path / "journal"
+    _, whole, starts = three(path)
+    header, content = starts[which], starts[which] + 16
+    flipped = whole[:content] + bytes([whole[content] ^ 1]) + whole[content + 1 :]
+    for damaged in (flipped, whole[:header] + bytes(16) + whole[content:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelError, match=f"is damaged at byte {header:,}"):
+            list(Journal(path).entries())
+        assert path.read_bytes() == damaged
+
+
+def test_a_disk_that_takes_a_little_at_a_time_gets_all(tmp_path: Path) -> None:
+    class Slow(FileIO):
+        def write(self, data: Any) -> int:
+            return super().write(memoryview(data)[:5])
+
+    entries = [Entry(1.0, [Arrived(1, b"one line")]), Entry(2.0, [])]
+    journal = Journal(tmp_path / "journal")
+    journal._file = Slow(journal.path, "a")
+    for entry in entries:
+        journal.add(entry)
+    journal.close()
+    assert list(journal.entries()) == entries
 
 
 def test_no_journal_holds_nothing(tmp_path: Path) -> None:

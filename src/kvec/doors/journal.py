@@ -1,7 +1,9 @@
 """An append-only file of what a stream took since its last snapshot: rows and ticks, on the disk before they count.
 
-Each entry is one frame: its length, its checksum, a line of JSON, and the rows one after the other. Rows that were
-taken together are one entry, so only the last one can be torn; it never counted, and is cut off.
+Each entry is one frame: a header with checksums, a line of JSON, and the rows one after the other, padded so that all
+headers lie at multiples of their size: a disk writes such a piece whole or not at all, and leaves zeros. Rows that
+were taken together are one entry, so only the last one can be torn; it never counted, and is cut off. Anything else
+that does not fit is damage, and is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from kvec.decide.snapshot import sync_folder
 from kvec.read.arriving_lines import Arrived
 from kvec.words.errors import ModelError
 
-_FRAME = struct.Struct("<II")  # length, crc32
+MARK = b"kvj1"
+_HEADER = struct.Struct("<4sIII")  # mark, length, crc32 of the content, crc32 of the header so far
 
 
 class Entry(NamedTuple):
@@ -44,25 +47,30 @@ class Journal:
         with self.path.open("r+b") as file:
             end, start = os.fstat(file.fileno()).st_size, 0
             while start < end:
-                frame = file.read(_FRAME.size)
-                length, checksum = _FRAME.unpack(frame) if len(frame) == _FRAME.size else (0, 0)
-                content = file.read(length) if length <= end - start else b""
-                if not content or len(content) < length or zlib.crc32(content) != checksum:
-                    if length and start + _FRAME.size + length < end:
-                        raise ModelError(f"{self.path} is damaged at byte {start:,}; what it holds behind is lost")
-                    file.truncate(start)
-                    return
+                header = file.read(_HEADER.size)
+                if len(header) < _HEADER.size or not (header.strip(b"\0") or MARK in file.read()):
+                    break
+                mark, length, checksum = _HEADER.unpack(header)[:3]
+                if mark != MARK or header != _header(length, checksum):
+                    raise self._damaged(start)
+                content = file.read(length)
+                file.seek(-length % _HEADER.size, os.SEEK_CUR)
+                if len(content) < length or zlib.crc32(content) != checksum:
+                    if file.tell() < end:
+                        raise self._damaged(start)
+                    break
                 yield _unpacked(content)
-                start += _FRAME.size + length
+                start = file.tell()
+            file.truncate(start)
 
     def add(self, entry: Entry) -> None:
         """Write an entry; it is on the disk before this returns."""
         content = _packed(entry)
+        frame = memoryview(_header(len(content), zlib.crc32(content)) + content + bytes(-len(content) % _HEADER.size))
         try:
             if self._file is None:
                 self._file = self.path.open("ab", buffering=0)
                 sync_folder(self.path.parent)
-            frame = memoryview(_FRAME.pack(len(content), zlib.crc32(content)) + content)
             while frame:
                 frame = frame[self._file.write(frame) :]
             os.fsync(self._file.fileno())
@@ -74,6 +82,17 @@ class Journal:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _damaged(self, start: int) -> ModelError:
+        return ModelError(
+            f"{self.path} is damaged at byte {start:,}; put a whole copy in its place, or remove it to go on from the "
+            "snapshot alone"
+        )
+
+
+def _header(length: int, checksum: int) -> bytes:
+    header = _HEADER.pack(MARK, length, checksum, 0)[:-4]
+    return header + zlib.crc32(header).to_bytes(4, "little")
 
 
 def _packed(entry: Entry) -> bytes:
