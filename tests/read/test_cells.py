@@ -126,3 +126,29 @@ def test_joined_names_stay_apart():
     schema = Schema.from_dict({"key": ["a", "b"], "values": ["v"]})
     keys = read_table({"a": ["x|y", "x"], "b": ["z", "y|z"], "v": [1, 2]}, schema).frame["key"]
     assert keys.n_unique() == 2
+
+
+ODD = {
+    "duration": ([dt.timedelta(seconds=1)] * 2, "cannot be read as text; turn it into text or numbers first"),
+    "list": ([[1], [2]], "not single values; leave the column out, or name it in schema.unfold"),
+    "struct": ([{"a": 1}] * 2, "not single values; leave the column out, or turn it into text or numbers first"),
+    "bytes": ([b"a"] * 2, "not single values; leave the column out, or turn it into text or numbers first"),
+    "object": (pl.Series([object()] * 2, dtype=pl.Object), "leave the column out, or turn it into text or numbers"),
+}
+
+
+@pytest.mark.parametrize("role", ["key", "tangle", "group", "label", "end", "time", "size"])
+@pytest.mark.parametrize("kind", ODD)
+def test_columns_of_odd_types_are_refused_with_a_way_out(kind, role):
+    cells, way_out = ODD[kind]
+    frame = pl.DataFrame({"key": [1, 2], "size": [1, 2], "label": ["a", "b"]})
+    frame = frame.with_columns(pl.Series(role, cells))
+    named = {role: role} if role not in ("key", "size", "label") else {}
+    schema = Schema.from_dict({"key": "key", "values": ["size"], "labels": ["label"], **named})
+    if kind == "duration" and role in ("time", "size"):
+        read_table(frame, schema)  # seconds
+        return
+    with pytest.raises(DataError) as refused:
+        read_table(frame, schema)
+    assert f"column {role!r}: " in str(refused.value)
+    assert way_out in str(refused.value) or (kind, role) == ("duration", "end")

@@ -123,6 +123,12 @@ def test_folder_whose_files_disagree_is_refused(tmp_path):
     assert "c.ndjson, column 'size': holds text, but numbers in" in message
 
 
+def test_folder_of_several_kinds_is_refused(tmp_path):
+    write(tmp_path, "a.csv", "key,size\n1,2\n")
+    write(tmp_path, "b.ndjson", '{"key":1,"size":2}\n')
+    assert refused(tmp_path) == f"{tmp_path / 'b.ndjson'}: is NDJSON, but a.csv is CSV; keep one kind in a folder"
+
+
 def test_folder_without_tables_is_refused(tmp_path):
     assert "no table in this folder" in refused(tmp_path)
 
@@ -135,7 +141,7 @@ def test_folder_without_tables_is_refused(tmp_path):
         ("e.csv", b"\n\n", "the file is empty"),
         ("e.ndjson", b"\n", "the file is empty"),
         ("e.parquet", b"", "the file is empty"),
-        ("h.csv", b"key,size,label\n", "there are no rows"),
+        ("h.csv", b"key,size,label\n", "there are no rows in it, only a header"),
         ("f.json", b"{}", "it may end in .parquet, .csv, .csv.gz"),
         ("g.parquet", b"\x00garbage" * 40, "is not a whole Parquet file"),
         ("g.parquet", b"PAR1" + b"\x07" * 400 + b"PAR1", "is not a whole Parquet file"),

@@ -39,7 +39,8 @@ Data = Annotated[
     Path,
     Argument(
         metavar="DATA",
-        help="A table (.parquet, .csv, .csv.gz, .ndjson) or a folder of them, a MovieLens folder, or authors' .npy.",
+        help="A table (.parquet, .csv, .csv.gz, .ndjson), a folder of such files of one kind, a MovieLens folder, or "
+        "authors' .npy.",
     ),
 ]
 Model = Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written.")]

@@ -38,11 +38,7 @@ def _one_identity(rows: Rows, column: str, empty: str | None) -> pl.Series:
 def plain(rows: Rows, column: str, exact: bool = False) -> pl.Series:
     """A column as Int64, Float64 or String, by what it holds; `exact` keeps text such as 007 or 1.50 as it is."""
     cells = rows.frame[column]
-    if isinstance(cells.dtype, pl.List | pl.Array | pl.Struct | pl.Binary | pl.Object):
-        raise DataError(
-            f"{rows.name}, column {column!r}: holds {cells.dtype}, not single values; "
-            "leave it out, or name list columns in schema.unfold"
-        )
+    _require_single(rows, column)
     if cells.dtype.is_integer():
         narrow = cells.cast(pl.Int64, strict=False)
         return narrow if narrow.null_count() == cells.null_count() else cells.cast(pl.String)
@@ -50,8 +46,25 @@ def plain(rows: Rows, column: str, exact: bool = False) -> pl.Series:
         return cells.cast(pl.Float64).fill_nan(None) if exact else cells.cast(pl.Float64)
     if cells.dtype.is_temporal() and not exact:
         return seconds(cells)
-    text = cells.cast(pl.String)
+    try:
+        text = cells.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        raise DataError(
+            f"{rows.name}, column {column!r}: holds {cells.dtype}, which cannot be read as text; turn it into text "
+            "or numbers first"
+        ) from None
     return _typed(text, exact) if column in rows.texts else text
+
+
+def _require_single(rows: Rows, column: str) -> None:
+    dtype = rows.frame[column].dtype
+    if isinstance(dtype, pl.List | pl.Array):
+        way_out = "leave the column out, or name it in schema.unfold"
+    elif isinstance(dtype, pl.Struct | pl.Binary | pl.Object):
+        way_out = "leave the column out, or turn it into text or numbers first"
+    else:
+        return
+    raise DataError(f"{rows.name}, column {column!r}: holds {dtype}, not single values; {way_out}")
 
 
 def _typed(text: pl.Series, exact: bool) -> pl.Series:
@@ -136,8 +149,8 @@ def ends(rows: Rows, column: str) -> pl.Series:
     cells = rows.frame[column]
     if cells.dtype == pl.Boolean:
         return cells.fill_null(False)
-    text = cells.cast(pl.Int64, strict=False) if cells.dtype.is_numeric() else cells
-    text = text.cast(pl.String).str.to_lowercase()
+    text = (cells.cast(pl.Int64, strict=False) if cells.dtype.is_numeric() else plain(rows, column)).cast(pl.String)
+    text = text.str.to_lowercase()
     if (bad := ~text.is_in([*TRUE, *FALSE]) & cells.is_not_null()).any():
         rows.refuse(first(bad), column, f"{cells[first(bad)]!r} is no end mark; use true and false, or 1 and 0")
     return text.is_in(TRUE).fill_null(False)

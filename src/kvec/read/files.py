@@ -92,7 +92,7 @@ class Opened:
             frames.append(frame)
         whole = pl.concat(frames, how="vertical_relaxed") if len(frames) > 1 else frames[0]
         if not whole.height:
-            raise DataError(f"{self.name}: there are no rows in it")
+            raise DataError(f"{self.name}: there are no rows in it{', only a header' * self.is_text}")
         return Rows(whole, self.name, frozenset(wanted) if self.is_text else frozenset())
 
 
