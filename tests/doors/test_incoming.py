@@ -12,8 +12,10 @@ from tests.doors.made import Trained
 from kvec.decide.deployed import Deployed, load_deployed
 from kvec.doors.incoming import _decoder, open_source
 from kvec.read.arriving_files import LineFile, ParquetFile
-from kvec.read.arriving_lines import CsvLines, Source
-from kvec.read.arriving_sockets import Listener, StandardInput
+from kvec.read.arriving_forms import CsvLines
+from kvec.read.arriving_sockets import Listener
+from kvec.read.arriving_sources import Source
+from kvec.read.arriving_stdin import StandardInput
 from kvec.words.errors import DataError, KvecError, SettingError
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvec.doors.journal import Entry, Journal
-from kvec.read.arriving_lines import Arrived
+from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import ModelError
 
 ROWS = st.lists(

@@ -16,7 +16,7 @@ from tests.doors.streamed import assert_same, decided, streamed, written
 from kvec.doors import running
 from kvec.doors.cli import run
 from kvec.doors.kafka import KafkaTopic
-from kvec.read.arriving_lines import Arrived
+from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import DataError, MissingExtra, SettingError
 
 kafka = pytest.importorskip("confluent_kafka")
@@ -133,18 +133,18 @@ def test_a_topic_is_streamed_and_gone_on_with(
     streamed(lively.model, written(frame, tmp_path / "items.ndjson"), "-o", tmp_path / "wanted.ndjson")
     broker.send("streamed", *frame.write_ndjson().encode().splitlines())
     kept = (lively.model, broker.topic("streamed"), "-o", tmp_path / "d.ndjson", "--state", tmp_path / "kept")
-    monkeypatch.setattr(running, "CHUNK", 50)
-    look_around = running.Runner._look_around
+    monkeypatch.setattr(running, "MOST_ROWS", 50)
+    look_around = running.Loop._look_around
 
     class Crash(BaseException):
         pass
 
-    def crash(runner: running.Runner) -> None:
-        look_around(runner)
-        if runner.stream.counters.items >= 150:
+    def crash(loop: running.Loop) -> None:
+        look_around(loop)
+        if loop.stream.counters.items >= 150:
             raise Crash
 
-    monkeypatch.setattr(running.Runner, "_look_around", crash)
+    monkeypatch.setattr(running.Loop, "_look_around", crash)
     with pytest.raises(Crash):
         streamed(*kept, "--every", "100")
 
@@ -153,7 +153,7 @@ def test_a_topic_is_streamed_and_gone_on_with(
     def until_all(source: KafkaTopic, most: int, seconds: float) -> list[Arrived] | None:
         return None if source._offsets.get("0") == 300 else read_on(source, most, seconds)
 
-    monkeypatch.setattr(running.Runner, "_look_around", look_around)
+    monkeypatch.setattr(running.Loop, "_look_around", look_around)
     monkeypatch.setattr(KafkaTopic, "read", until_all)
     streamed(*kept)
     assert_same(decided(tmp_path / "d.ndjson"), decided(tmp_path / "wanted.ndjson"))

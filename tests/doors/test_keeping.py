@@ -11,7 +11,7 @@ from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors.journal import Entry
 from kvec.doors.keeping import SNAPSHOT, Keeper
-from kvec.read.arriving_lines import Arrived
+from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import ModelError, SettingError
 
 

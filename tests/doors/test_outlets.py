@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvec.doors.outlets import DeadLetters, Outlet, Sink
-from kvec.read.arriving_lines import Arrived
+from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision, Reason
 

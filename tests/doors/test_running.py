@@ -19,9 +19,10 @@ from kvec.decide.stream import Stream
 from kvec.doors import running
 from kvec.doors.keeping import Keeper
 from kvec.doors.outlets import DeadLetters, Sink
-from kvec.doors.running import Manner, Runner, Stopping
-from kvec.read.arriving import Arriving
-from kvec.read.arriving_lines import Arrived, JsonLines, Source
+from kvec.doors.running import Loop, Manner, Stopping
+from kvec.read.arriving import RowReader
+from kvec.read.arriving_forms import JsonLines
+from kvec.read.arriving_sources import Arrived, Source
 from kvec.words.limits import Limits
 
 
@@ -73,7 +74,7 @@ def lines(lively: Trained) -> list[bytes]:
     return [*found[:150], b"no JSON", *found[150:]]
 
 
-def go_on(folder: Path, model: Deployed, source: Source, manner: Manner, limits: Limits | None = None) -> Runner:
+def go_on(folder: Path, model: Deployed, source: Source, manner: Manner, limits: Limits | None = None) -> Loop:
     """Run a stream with its state in a folder, from wherever it is."""
     keeper = Keeper(folder / "kept")
     sink, letters = Sink(folder / "decisions.ndjson", ["label"]), DeadLetters(folder / "letters.ndjson")
@@ -87,12 +88,12 @@ def go_on(folder: Path, model: Deployed, source: Source, manner: Manner, limits:
                 outlet.begin(is_kept=True, is_replaced=False)
             else:
                 outlet.go_on(stream.note[name])
-        runner = Runner(stream, source, Arriving(model.schema), sink, letters, keeper, manner)
-        runner.recover()
-        runner.save()
+        loop = Loop(stream, source, RowReader(model.schema), sink, letters, keeper, manner)
+        loop.recover()
+        loop.save()
         with Stopping() as stopping:
-            runner.run(stopping)
-        return runner
+            loop.run(stopping)
+        return loop
     finally:
         keeper.close()
         sink.outlet.close()
@@ -103,7 +104,7 @@ def go_on(folder: Path, model: Deployed, source: Source, manner: Manner, limits:
 def test_killed_at_any_write_and_gone_on_with(
     kind: type[Sender], model: Deployed, lines: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "CHUNK", 24)
+    monkeypatch.setattr(running, "MOST_ROWS", 24)
     manner = Manner(every_items=64)
     (tmp_path / "whole").mkdir()
     go_on(tmp_path / "whole", model, kind(lines), manner)
@@ -146,16 +147,16 @@ def test_killed_at_any_write_and_gone_on_with(
 def test_the_journal_holds_what_came_since_the_snapshot(
     model: Deployed, lines: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "CHUNK", 50)
+    monkeypatch.setattr(running, "MOST_ROWS", 50)
     counts = []
-    save = Runner.save
+    save = Loop.save
 
-    def counted(runner: Runner, is_finished: bool = False) -> None:
-        assert runner._keeper is not None
-        counts.append(sum(len(entry.arrived) for entry in runner._keeper.journal.entries()))
-        save(runner, is_finished)
+    def counted(loop: Loop, is_finished: bool = False) -> None:
+        assert loop._keeper is not None
+        counts.append(sum(len(entry.arrived) for entry in loop._keeper.journal.entries()))
+        save(loop, is_finished)
 
-    monkeypatch.setattr(Runner, "save", counted)
+    monkeypatch.setattr(Loop, "save", counted)
     go_on(tmp_path, model, Sender(lines), Manner(every_items=100))
     assert counts == [0, 100, 100, 100, 1], "301 rows"
     assert [file.name for file in (tmp_path / "kept").glob("journal.*")] == [], "an empty one is not even made"
@@ -198,9 +199,9 @@ def test_a_plain_file_knows_no_wall_clock(
     model: Deployed, lines: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "TICK", 0.0)
-    monkeypatch.setattr(running, "CHUNK", 10)
-    runner = go_on(tmp_path, model, Replayed(lines), Manner(by_wall=True), Limits(idle=1e-9))
-    assert runner.stream.reasons["expired"] == 0
+    monkeypatch.setattr(running, "MOST_ROWS", 10)
+    loop = go_on(tmp_path, model, Replayed(lines), Manner(by_wall=True), Limits(idle=1e-9))
+    assert loop.stream.reasons["expired"] == 0
 
 
 def test_the_second_wish_to_stop_is_granted_at_once() -> None:
@@ -218,7 +219,7 @@ def test_the_second_wish_to_stop_is_granted_at_once() -> None:
 def test_open_sequences_are_decided_or_kept_on_a_stop(
     model: Deployed, lines: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decides: bool
 ) -> None:
-    monkeypatch.setattr(running, "CHUNK", 50)
+    monkeypatch.setattr(running, "MOST_ROWS", 50)
     source = Sender(lines)
     read = source.read
 
@@ -228,10 +229,10 @@ def test_open_sequences_are_decided_or_kept_on_a_stop(
         return read(most, seconds)
 
     monkeypatch.setattr(source, "read", read_and_stop)
-    runner = go_on(tmp_path, model, source, Manner(decide_on_stop=decides))
+    loop = go_on(tmp_path, model, source, Manner(decide_on_stop=decides))
     assert source.n_taken == 150, "what was read counts"
-    assert (runner.stream.n_live == 0) == decides
-    assert (runner.stream.reasons["closed"] > 0) == decides
+    assert (loop.stream.n_live == 0) == decides
+    assert (loop.stream.reasons["closed"] > 0) == decides
     go_on(tmp_path, model, Sender(lines), Manner())
     (tmp_path / "whole").mkdir()
     go_on(tmp_path / "whole", model, Sender(lines), Manner())

@@ -167,16 +167,16 @@ def test_a_header_without_rows_is_told(lively: Trained, tmp_path: Path, capsys: 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Let someone press Ctrl-C once so many chunks were taken."""
-    look_around, left = running.Runner._look_around, after
+    look_around, left = running.Loop._look_around, after
 
-    def press(runner: running.Runner) -> None:
+    def press(loop: running.Loop) -> None:
         nonlocal left
-        look_around(runner)
+        look_around(loop)
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(running.Runner, "_look_around", press)
+    monkeypatch.setattr(running.Loop, "_look_around", press)
 
 
 def test_stopped_and_gone_on_with(
@@ -185,7 +185,7 @@ def test_stopped_and_gone_on_with(
 ) -> None:  # fmt: skip
     path = lively.folder / "short.ndjson"
     kept = (lively.model, path, "-o", tmp_path / "d.ndjson", "--state", tmp_path / "kept")
-    monkeypatch.setattr(running, "CHUNK", 30)
+    monkeypatch.setattr(running, "MOST_ROWS", 30)
     for _ in range(3):
         with monkeypatch.context() as patch:
             interrupted(patch, 3)
@@ -205,7 +205,7 @@ def test_stopped_and_gone_on_with(
 def test_a_stop_decides_what_is_open_where_nothing_is_kept(
     lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "CHUNK", 30)
+    monkeypatch.setattr(running, "MOST_ROWS", 30)
     interrupted(monkeypatch, 2)
     streamed(lively.model, lively.folder / "short.ndjson", "-o", tmp_path / "d.ndjson", code=130)
     found = decided(tmp_path / "d.ndjson")
@@ -227,7 +227,7 @@ def test_a_finished_file_that_has_grown_is_gone_on_with(lively: Trained, tmp_pat
 @pytest.fixture
 def kept(lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The arguments of a stream that was stopped."""
-    monkeypatch.setattr(running, "CHUNK", 30)
+    monkeypatch.setattr(running, "MOST_ROWS", 30)
     path = shutil.copy(lively.folder / "short.ndjson", tmp_path / "items.ndjson")
     arguments = [lively.model, str(path), "-o", str(tmp_path / "d.ndjson"), "--state", str(tmp_path / "kept")]
     with monkeypatch.context() as patch:

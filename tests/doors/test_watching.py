@@ -19,59 +19,60 @@ from tests.doors.streamed import written
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors.outlets import DeadLetters, Sink
-from kvec.doors.running import Manner, Runner
+from kvec.doors.running import Loop, Manner
 from kvec.doors.watching import Watch, picture, resident
-from kvec.read.arriving import Arriving
-from kvec.read.arriving_lines import Arrived, JsonLines, Source
+from kvec.read.arriving import RowReader
+from kvec.read.arriving_forms import JsonLines
+from kvec.read.arriving_sources import Arrived, Source
 
 
 @pytest.fixture
-def runner(lively: Trained) -> Runner:
+def loop(lively: Trained) -> Loop:
     model = load_deployed(lively.model)
     source = Source("items.ndjson", JsonLines())
     source.take = lambda arrived: None  # type: ignore[method-assign]
-    made = Runner(
-        Stream(model), source, Arriving(model.schema), Sink(None, ["label"], True), DeadLetters(None), None, Manner()
+    made = Loop(
+        Stream(model), source, RowReader(model.schema), Sink(None, ["label"], True), DeadLetters(None), None, Manner()
     )
     lines = lively.frame.head(400).write_ndjson().encode().splitlines()
     made._take([Arrived(number, line) for number, line in enumerate(lines, 1)], 0.0)
     return made
 
 
-def text_of(runner: Runner, width: int = 100) -> str:
+def text_of(loop: Loop, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, height=60)
-    console.print(picture(runner, 1234.5))
+    console.print(picture(loop, 1234.5))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_the_view_tells_what_there_is(runner: Runner) -> None:
-    text = text_of(runner)
+def test_the_view_tells_what_there_is(loop: Loop) -> None:
+    text = text_of(loop)
     assert "items.ndjson" in text and "1,234" in text
-    assert re.search(rf"watched\s+{runner.stream.n_live} keys in {runner.stream.n_tangles} tangles", text)
+    assert re.search(rf"watched\s+{loop.stream.n_live} keys in {loop.stream.n_tangles} tangles", text)
     assert re.search(r"memory\s+\d+ MB in all", text)
     assert "from arrival to decision" in text and "s old" not in text, "these times are not of the epoch"
-    for name, n in runner.tally.classes.items():
+    for name, n in loop.tally.classes.items():
         assert re.search(rf"{name} .*{n}", text)
-    assert text.count("halted") == 1 + len(runner.tally.last)
-    runner.tally.newest = time.time() - 5
-    assert "items are 5.0 s old" in text_of(runner)
-    assert all(len(line) <= 60 for line in text_of(runner, 60).splitlines())
+    assert text.count("halted") == 1 + len(loop.tally.last)
+    loop.tally.newest = time.time() - 5
+    assert "items are 5.0 s old" in text_of(loop)
+    assert all(len(line) <= 60 for line in text_of(loop, 60).splitlines())
 
 
-def test_names_cannot_play_tricks_on_the_terminal(runner: Runner) -> None:
-    runner.source.name = "\x1b[2Jitems"
-    runner.tally.classes["[red]\x1b[0m"] = 7
-    text = text_of(runner)
+def test_names_cannot_play_tricks_on_the_terminal(loop: Loop) -> None:
+    loop.source.name = "\x1b[2Jitems"
+    loop.tally.classes["[red]\x1b[0m"] = 7
+    text = text_of(loop)
     assert "\x1b" not in text and "[red]·[0m" in text
 
 
-def test_frames_are_drawn_now_and_then(runner: Runner) -> None:
+def test_frames_are_drawn_now_and_then(loop: Loop) -> None:
     out = io.StringIO()
     with Watch(Console(file=out, force_terminal=True, width=100, height=50)) as view:
         for _ in range(50):
-            view.update(runner)
+            view.update(loop)
         assert out.getvalue().count("watched") == 1
-        view.update(runner, is_last=True)
+        view.update(loop, is_last=True)
     assert out.getvalue().count("watched") >= 2
 
 

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvec.read.arriving import MOST_CUT, Arriving, form_of
+from kvec.read.arriving import MOST_CUT, RowReader, form_of
 from kvec.read.arriving_files import LineFile, ParquetFile
-from kvec.read.arriving_lines import CsvLines, JsonLines, Source
+from kvec.read.arriving_forms import CsvLines, JsonLines
+from kvec.read.arriving_sources import Source
 from kvec.read.rows import iterate, read_table
 from kvec.tangle.coder import cell_text
 from kvec.words.errors import DataError
@@ -49,24 +50,24 @@ ROWS = st.lists(
 )  # fmt: skip
 
 
-def items_of(source: Source, arriving: Arriving, most: int = 3) -> list[Item]:
+def items_of(source: Source, reader: RowReader, most: int = 3) -> list[Item]:
     source.start({})
     found = []
     while (arrived := source.read(most, 0)) is not None:
         for one in arrived:
             cells = source.cells(one)
-            item = None if cells is None else arriving.item(cells)
+            item = None if cells is None else reader.item(cells)
             found += [] if item is None else [item]
     source.close()
     return found
 
 
-def source_of(path: Path, schema: Schema, forms: dict[str, str]) -> tuple[Source, Arriving]:
-    arriving = Arriving(schema, forms if path.suffix == ".csv" else None)
+def source_of(path: Path, schema: Schema, forms: dict[str, str]) -> tuple[Source, RowReader]:
+    reader = RowReader(schema, forms if path.suffix == ".csv" else None)
     if path.suffix == ".parquet":
-        return ParquetFile(path, [name for name, _ in arriving.columns], arriving.names), arriving
-    csv = CsvLines([name for name, _ in arriving.columns], "", lambda columns: None)
-    return LineFile(path, csv if path.suffix == ".csv" else JsonLines()), arriving
+        return ParquetFile(path, [name for name, _ in reader.columns], reader.names), reader
+    csv = CsvLines([name for name, _ in reader.columns], "", lambda columns: None)
+    return LineFile(path, csv if path.suffix == ".csv" else JsonLines()), reader
 
 
 def comparable(items: list[Item], schema: Schema) -> list[tuple[Any, ...]]:
@@ -106,7 +107,7 @@ def test_times_are_those_of_a_column(text: str) -> None:
     schema = Schema.from_dict({"time": "at", "values": ["size"]})
     table = read_table({"key": [1], "size": [1], "at": [text]}, schema)
     for forms in (None, {"size": "number"}):
-        item = Arriving(table.schema, forms).item({"key": "1", "at": text, "size": "1"})
+        item = RowReader(table.schema, forms).item({"key": "1", "at": text, "size": "1"})
         assert item is not None and item.time == table.frame["time"][0]
 
 
@@ -141,10 +142,10 @@ def test_times_and_names_of_a_parquet_file(kind: Any, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_keys_of_all_types(cell: Any, as_json: Any, as_csv: Any) -> None:
     schema = Schema.from_dict({"values": {"size": {"kind": "binned"}}})
-    item = Arriving(schema).item({"key": cell, "size": 1})
+    item = RowReader(schema).item({"key": cell, "size": 1})
     assert item is not None and item.key == as_json and type(item.key) is type(as_json)
     if isinstance(cell, str) and as_csv is not None:
-        item = Arriving(schema, {}).item({"key": cell, "size": "1"})
+        item = RowReader(schema, {}).item({"key": cell, "size": "1"})
         assert item is not None and item.key == as_csv and type(item.key) is type(as_csv)
 
 
@@ -179,27 +180,27 @@ GOOD = {"key": "a", "at": 1.0, "fin": None, "size": 40, "app": "web"}
 )
 def test_cells_that_do_not_fit_are_refused_by_name(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message) as refused:
-        Arriving(STRICT).item(GOOD | changed)
+        RowReader(STRICT).item(GOOD | changed)
     assert len(str(refused.value)) < 200
 
 
 def test_a_field_that_is_not_there_is_missing() -> None:
-    item = Arriving(STRICT).item({"key": "a", "at": 3})
+    item = RowReader(STRICT).item({"key": "a", "at": 3})
     assert item == Item(0, "a", {"size": None, "app": None}, 3.0)
 
 
 @pytest.mark.parametrize("cell", [float("nan"), float("inf"), 10**400, "nan", "-inf"])
 def test_numbers_that_are_not_finite_are_missing(cell: Any) -> None:
-    item = Arriving(STRICT).item(GOOD | {"size": cell})
+    item = RowReader(STRICT).item(GOOD | {"size": cell})
     assert item is not None and item.value["size"] is None
 
 
 def test_text_cells_are_typed_by_what_is_known_of_their_field() -> None:
     schema = Schema.from_dict({"values": {name: {"kind": "categorical"} for name in ("n", "t", "b")}})
-    arriving = Arriving(schema, {"n": form_of((1, 2)), "t": form_of(("007",)), "b": form_of(("true",))})
+    reader = RowReader(schema, {"n": form_of((1, 2)), "t": form_of(("007",)), "b": form_of(("true",))})
 
     def values(cell: str) -> list[str | None]:
-        item = arriving.item({"key": "1", "n": cell, "t": cell, "b": cell})
+        item = reader.item({"key": "1", "n": cell, "t": cell, "b": cell})
         assert item is not None
         return [cell_text(value) for value in item.value.values()]
 
@@ -228,28 +229,28 @@ def test_what_comes_after_an_outcome_is_left_out(tmp_path: Path) -> None:
 def test_a_column_of_names_is_of_the_kind_of_its_first() -> None:
     schema = Schema.from_dict({"tangle": "t", "empty_key": "none", "values": {"size": {"kind": "binned"}}})
 
-    def names(arriving: Arriving, *rows: tuple[Any, Any]) -> list[tuple[Any, Any]]:
-        items = [arriving.item({"t": tangle, "key": key, "size": 1}) for tangle, key in rows]
+    def names(reader: RowReader, *rows: tuple[Any, Any]) -> list[tuple[Any, Any]]:
+        items = [reader.item({"t": tangle, "key": key, "size": 1}) for tangle, key in rows]
         return [(item.tangle, item.key) for item in items if item is not None]
 
-    first = Arriving(schema)
+    first = RowReader(schema)
     assert names(first, ("a", None), (1, 12), ("1", "12"), ("b", "x"), (2, "007")) == [
         ("a", "none"), ("1", 12), ("1", 12), ("b", "x"), ("2", "007"),
     ]  # fmt: skip
-    second = Arriving(schema)
+    second = RowReader(schema)
     second.restore(json.loads(json.dumps(first.to_plain())))
     assert names(second, (3, "13")) == [("3", 13)], "it is remembered"
 
 
 def test_outcomes_are_remembered_up_to_a_limit() -> None:
-    arriving = Arriving(OUTCOME)
-    arriving.cut.update(((0, key), None) for key in range(MOST_CUT))
-    assert arriving.item({"key": -1, "act": "sold"}) is None
-    assert len(arriving.cut) == MOST_CUT
-    assert arriving.item({"key": 0, "act": "call"}) is not None, "the oldest was forgotten"
-    assert arriving.item({"key": -1, "act": "call"}) is None
-    again = Arriving(OUTCOME)
-    again.restore(arriving.to_plain())
+    reader = RowReader(OUTCOME)
+    reader.cut.update(((0, key), None) for key in range(MOST_CUT))
+    assert reader.item({"key": -1, "act": "sold"}) is None
+    assert len(reader.cut) == MOST_CUT
+    assert reader.item({"key": 0, "act": "call"}) is not None, "the oldest was forgotten"
+    assert reader.item({"key": -1, "act": "call"}) is None
+    again = RowReader(OUTCOME)
+    again.restore(reader.to_plain())
     assert again.item({"key": -1, "act": "call"}) is None
 
 
@@ -258,6 +259,6 @@ def test_rows_that_are_whole_sequences_in_a_table_are_single_items_in_a_stream()
         "unfold": ["size"], "unfold_gap": "gap", "values": {"size": {"kind": "categorical"}},
     })  # fmt: skip
     row = json.loads('{"key": "a", "size": 40, "time": 7.5}')
-    assert Arriving(schema).item(row) == Item(0, "a", {"size": 40}, 7.5)
+    assert RowReader(schema).item(row) == Item(0, "a", {"size": 40}, 7.5)
     with pytest.raises(DataError, match="holds a list"):
-        Arriving(schema).item(row | {"size": [40, 52]})
+        RowReader(schema).item(row | {"size": [40, 52]})

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from kvec.read.arriving_files import LineFile, ParquetFile
-from kvec.read.arriving_lines import Arrived, CsvLines, JsonLines, Source
+from kvec.read.arriving_forms import CsvLines, JsonLines
+from kvec.read.arriving_sources import Arrived, Source
 from kvec.words.errors import DataError, SettingError
 
 ROWS = [{"key": i, "text": f"row {i}" if i % 4 else f'two\n"lines" {i}'} for i in range(20)]

@@ -1,9 +1,8 @@
-"""Rows that come once: the standard input, and the contract with those who send over a socket."""
+"""Rows over a socket, and the contract with those who send them."""
 
 from __future__ import annotations
 
 import json
-import os
 import socket
 import stat
 import time
@@ -14,8 +13,8 @@ from typing import Any
 import pytest
 
 from kvec.read import arriving_sockets
-from kvec.read.arriving_lines import Arrived, CsvLines, JsonLines
-from kvec.read.arriving_sockets import Listener, StandardInput
+from kvec.read.arriving_sockets import Listener
+from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import SettingError
 
 
@@ -251,35 +250,3 @@ def test_places_that_are_taken_are_refused(tmp_path: Path) -> None:
         Listener(tmp_path / "kvec.sock").start({})
     with pytest.raises(SettingError, match=r"tcp://192\.0\.2\.1:1: cannot listen here"):
         Listener(("192.0.2.1", 1)).start({})
-
-
-def test_the_standard_input() -> None:
-    out, into = os.pipe()
-    source = StandardInput(JsonLines(), file=out)
-    source.start({"line": 10})
-    assert source.read(10, 0.01) == []
-    os.write(into, b'{"n": 1}\n{"n": 2}\n{"n"')
-    arrived: list[Arrived] = []
-    while len(arrived) < 2:
-        arrived += source.read(1, 1) or []
-    assert numbers(arrived) == [1, 2] and [one.number for one in arrived] == [11, 12]
-    source.take(arrived[:1])
-    assert source.position() == {"line": 11}
-    os.write(into, b": 3}")
-    os.close(into)
-    last = None
-    while (some := source.read(10, 1)) is not None:
-        last = some or last
-    assert last is not None and numbers(last) == [3]
-    os.close(out)
-
-
-def test_the_header_of_the_standard_input_is_kept() -> None:
-    def reader() -> CsvLines:
-        return CsvLines(["key"], "", lambda columns: None)
-
-    first = StandardInput(reader())
-    assert first.cells(Arrived(1, b"key,x")) is None
-    second = StandardInput(reader(), file=os.open(os.devnull, os.O_RDONLY))
-    second.start(first.position())
-    assert second.cells(Arrived(2, b"a,1")) == {"key": "a"}

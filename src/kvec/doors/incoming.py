@@ -7,10 +7,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from kvec.decide.deployed import Deployed
-from kvec.read.arriving import Arriving, form_of
+from kvec.read.arriving import RowReader, form_of
 from kvec.read.arriving_files import LineFile, ParquetFile
-from kvec.read.arriving_lines import CsvLines, JsonLines, Source
-from kvec.read.arriving_sockets import Listener, StandardInput
+from kvec.read.arriving_forms import CsvLines, JsonLines
+from kvec.read.arriving_sockets import Listener
+from kvec.read.arriving_sources import Source
+from kvec.read.arriving_stdin import StandardInput
 from kvec.read.files import ENDINGS, ending
 from kvec.read.rows import require_columns
 from kvec.words.errors import DataError, SettingError
@@ -20,7 +22,7 @@ FORMS = ("ndjson", "csv", "tsv", "parquet")
 
 def open_source(
     given: str, model: Deployed, form: str | None, follow: bool, most_bytes: int
-) -> tuple[Source, Arriving]:
+) -> tuple[Source, RowReader]:
     """The source that is meant, not started yet, and what makes items of its rows."""
     if form is not None and form not in FORMS:
         raise SettingError(f"--format is {form!r}; it can be {', '.join(FORMS)}")
@@ -30,24 +32,24 @@ def open_source(
     if scheme:
         if form not in (None, "ndjson"):
             raise SettingError(f"{given}: its rows are JSON lines; leave out --format {form}")
-        return _remote(given, scheme, most_bytes), Arriving(model.schema)
+        return _remote(given, scheme, most_bytes), RowReader(model.schema)
     if given in ("", "-"):
         form = form or "ndjson"
         if form == "parquet":
             raise SettingError("the standard input cannot be Parquet, which is read from its end; name a file")
-        decoder, arriving = _decoder(form, "stdin", model, "")
-        return StandardInput(decoder, most_bytes), arriving
+        decoder, reader = _decoder(form, "stdin", model, "")
+        return StandardInput(decoder, most_bytes), reader
     path = Path(given)
     form = form or _form(path)
     if form == "parquet":
         if follow:
             raise SettingError(f"{path}: a Parquet file does not grow; leave out --follow")
-        arriving = Arriving(model.schema)
-        file = ParquetFile(path, [name for name, _ in arriving.columns], arriving.names)
-        require_columns(str(path), file.columns, arriving.columns)
-        return file, arriving
-    decoder, arriving = _decoder(form, str(path), model, "\t" if ".tsv" in ending(path) else "")
-    return LineFile(path, decoder, follow, most_bytes), arriving
+        reader = RowReader(model.schema)
+        file = ParquetFile(path, [name for name, _ in reader.columns], reader.names)
+        require_columns(str(path), file.columns, reader.columns)
+        return file, reader
+    decoder, reader = _decoder(form, str(path), model, "\t" if ".tsv" in ending(path) else "")
+    return LineFile(path, decoder, follow, most_bytes), reader
 
 
 def _form(path: Path) -> str:
@@ -66,17 +68,17 @@ def _form(path: Path) -> str:
     return kind.lower()
 
 
-def _decoder(form: str, name: str, model: Deployed, separator: str) -> tuple[JsonLines | CsvLines, Arriving]:
+def _decoder(form: str, name: str, model: Deployed, separator: str) -> tuple[JsonLines | CsvLines, RowReader]:
     if form == "ndjson":
-        return JsonLines(), Arriving(model.schema)
-    arriving = Arriving(model.schema, {field.name: form_of(field.values) for field in model.vocabulary.coded})
+        return JsonLines(), RowReader(model.schema)
+    reader = RowReader(model.schema, {field.name: form_of(field.values) for field in model.vocabulary.coded})
 
     has_begun = False
 
     def check(columns: list[str]) -> None:
         nonlocal has_begun
         try:
-            require_columns(name, columns, arriving.columns)
+            require_columns(name, columns, reader.columns)
         except DataError as problem:
             if has_begun:  # of a file that took the place of the first; its lines are told one by one
                 raise
@@ -85,7 +87,7 @@ def _decoder(form: str, name: str, model: Deployed, separator: str) -> tuple[Jso
         has_begun = True
 
     separator = "\t" if form == "tsv" else separator
-    return CsvLines([column for column, _ in arriving.columns], separator, check), arriving
+    return CsvLines([column for column, _ in reader.columns], separator, check), reader
 
 
 def _remote(given: str, scheme: str, most_bytes: int) -> Source:

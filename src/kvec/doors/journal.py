@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from kvec.decide.snapshot import sync_folder
-from kvec.read.arriving_lines import Arrived
+from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import ModelError
 
 MARK = b"kvj1"

@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from kvec.doors.messages import say
-from kvec.read.arriving_lines import Arrived, JsonLines, Source
+from kvec.read.arriving_forms import JsonLines
+from kvec.read.arriving_sources import Arrived, Source
 from kvec.words.errors import DataError, MissingExtra, SettingError
 
 PATIENCE = 10.0  # seconds that brokers are given to answer at the start

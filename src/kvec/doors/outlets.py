@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from kvec.doors.messages import say
 from kvec.doors.writing import decision_row
-from kvec.read.arriving_lines import Arrived
+from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision
 

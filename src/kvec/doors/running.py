@@ -15,12 +15,12 @@ from kvec.decide.stream import Stream
 from kvec.doors.journal import Entry
 from kvec.doors.keeping import Keeper
 from kvec.doors.outlets import DeadLetters, Sink
-from kvec.read.arriving import Arriving
-from kvec.read.arriving_lines import Arrived, Source
+from kvec.read.arriving import RowReader
+from kvec.read.arriving_sources import Arrived, Source
 from kvec.words.errors import DataError
 from kvec.words.items import Decision, Item
 
-CHUNK = 1024  # rows that are taken together at the most
+MOST_ROWS = 1024  # rows that are taken together at the most
 WAIT = 0.2  # seconds without rows after which the loop looks around
 TICK = 1.0  # seconds between ticks
 COMMIT = 5.0  # seconds after which a source is told how far it was read, where no state is kept
@@ -54,7 +54,7 @@ class Tally:
 class View(Protocol):
     """Someone who watches."""
 
-    def update(self, runner: Runner, is_last: bool = False) -> None:
+    def update(self, loop: Loop, is_last: bool = False) -> None:
         """Look, if it is time to."""
 
 
@@ -81,14 +81,14 @@ class Stopping:
         self.is_asked = True
 
 
-class Runner:
+class Loop:
     """Runs one stream from its source into its sink."""
 
     def __init__(
-        self, stream: Stream, source: Source, arriving: Arriving, sink: Sink, letters: DeadLetters,
+        self, stream: Stream, source: Source, reader: RowReader, sink: Sink, letters: DeadLetters,
         keeper: Keeper | None, manner: Manner,
     ) -> None:  # fmt: skip
-        self.stream, self.source, self.arriving = stream, source, arriving
+        self.stream, self.source, self.reader = stream, source, reader
         self.sink, self.letters = sink, letters
         self.tally = Tally(items_before=stream.counters.items)
         self._keeper, self._manner = keeper, manner
@@ -111,7 +111,7 @@ class Runner:
         """Run until the source ends or someone stops it; whether it ended."""
         is_over = False
         while not (is_over or stopping.is_asked):
-            arrived = self.source.read(CHUNK, WAIT)
+            arrived = self.source.read(MOST_ROWS, WAIT)
             came = time.monotonic()
             if arrived:
                 self._take(arrived, time.time() if self.source.is_live else 0.0)
@@ -138,7 +138,7 @@ class Runner:
         self._keeper.save(self.stream, {
             "kind": self.source.kind, "position": self.source.position(), "sink": self.sink.outlet.place(),
             "letters": self.letters.outlet.place(), "n_letters": self.letters.count, "is_finished": is_finished,
-            "arriving": self.arriving.to_plain(), "classes": dict(self.tally.classes),
+            "reader": self.reader.to_plain(), "classes": dict(self.tally.classes),
             "threshold": self._manner.threshold,
         })  # fmt: skip
         self.source.saved()
@@ -172,7 +172,7 @@ class Runner:
         for one in arrived:
             try:
                 cells = self.source.cells(one)
-                item = None if cells is None else self.arriving.item(cells)
+                item = None if cells is None else self.reader.item(cells)
             except DataError as problem:
                 bad.append((one, problem))
                 if is_strict:

@@ -17,12 +17,12 @@ from kvec.doors.incoming import open_source
 from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Sink
-from kvec.doors.running import Manner, Runner, Stopping
+from kvec.doors.running import Loop, Manner, Stopping
 from kvec.doors.summary import is_useless, summary
 from kvec.doors.watching import Watch
 from kvec.doors.writing import require_place
-from kvec.read.arriving import Arriving
-from kvec.read.arriving_lines import Source
+from kvec.read.arriving import RowReader
+from kvec.read.arriving_sources import Source
 from kvec.words.errors import ModelError, SettingError
 from kvec.words.limits import Limits
 from kvec.words.plain import require_choice
@@ -162,7 +162,7 @@ def _require_same_items(before: Schema, after: Schema, wishes: Wishes) -> None:
 
 def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: Wishes, keeper: Keeper | None) -> int:
     note = stream.note
-    source, arriving = open_source(wishes.source, stream.model, wishes.form, wishes.follow, wishes.max_line)
+    source, reader = open_source(wishes.source, stream.model, wishes.form, wishes.follow, wishes.max_line)
     if not is_new and note["kind"] != source.kind:
         raise SettingError(f"{wishes.state} belongs to {KINDS[note['kind']]}, not to {source.name}; name a new --state")
     if stream.limits.idle is not None and not source.is_live:
@@ -172,20 +172,20 @@ def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: 
             "--event-time wall is for sources that wait for more; a file has the time of its items alone"
         )
     if not is_new:
-        arriving.restore(note["arriving"])
+        reader.restore(note["reader"])
     source.start(note.get("position", {}))
     try:
         if note.get("is_finished") and not source.is_live and not source.has_more():
             say(f"{source.name} was streamed to its end, and {wishes.state} is finished: there is nothing new in it")
             return 0
-        return _run(stream, is_new, newer, source, wishes, keeper, arriving)
+        return _run(stream, is_new, newer, source, wishes, keeper, reader)
     finally:
         source.close()
 
 
 def _run(
     stream: Stream, is_new: bool, newer: Deployed | None, source: Source, wishes: Wishes, keeper: Keeper | None,
-    arriving: Arriving,
+    reader: RowReader,
 ) -> int:  # fmt: skip
     note = stream.note
     sink = Sink(wishes.output, stream.model.vocabulary.label_names, wishes.table)
@@ -201,29 +201,29 @@ def _run(
         decide_on_stop=wishes.on_stop == "decide" or (wishes.on_stop is None and keeper is None),
         threshold=note.get("threshold") if wishes.threshold is None and newer is None else wishes.threshold,
     )  # fmt: skip
-    runner = Runner(stream, source, arriving, sink, letters, keeper, manner)
-    runner.tally.classes.update(note.get("classes", {}))
+    loop = Loop(stream, source, reader, sink, letters, keeper, manner)
+    loop.tally.classes.update(note.get("classes", {}))
     try:
         with Stopping() as stopping:
             _greet(source, wishes, stream.counters.items)
-            n_rows = runner.recover()
+            n_rows = loop.recover()
             if n_rows:
                 say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
             if newer is not None:
-                runner.write(stream.take_over(newer, wishes.threshold))
+                loop.write(stream.take_over(newer, wishes.threshold))
                 say(f"{wishes.model} takes over: it decides the sequences that open from now on")
             if keeper is not None and (is_new or n_rows or newer is not None):
-                runner.save()
+                loop.save()
             if source.kind == "stdin" and not is_new:
                 say(f"{source.position()['line']:,} lines of the standard input were taken; only new ones may come now")
             with Watch() if wishes.table else nullcontext() as view:
-                is_over = runner.run(stopping, view)
+                is_over = loop.run(stopping, view)
     finally:
         sink.outlet.close()
         letters.outlet.close()
-    for line in summary(runner, wishes.state, is_over, manner.decide_on_stop):
+    for line in summary(loop, wishes.state, is_over, manner.decide_on_stop):
         say(line)
-    if is_useless(runner):
+    if is_useless(loop):
         return 2
     return 0 if is_over or source.is_live else 130
 

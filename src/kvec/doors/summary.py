@@ -5,23 +5,23 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from kvec.doors.running import Runner
+from kvec.doors.running import Loop
 
 
-def summary(runner: Runner, state: Path | None, is_over: bool, is_decided: bool) -> list[str]:
+def summary(loop: Loop, state: Path | None, is_over: bool, is_decided: bool) -> list[str]:
     """A few lines; `is_decided` says that nothing was left open."""
-    tally, letters = runner.tally, runner.letters
-    reasons = runner.stream.reasons
-    n_items = runner.stream.counters.items
+    tally, letters = loop.tally, loop.letters
+    reasons = loop.stream.reasons
+    n_items = loop.stream.counters.items
     n_now = n_items - tally.items_before
     rate = n_now / max(time.monotonic() - tally.started, 1e-9)
     now = f" ({n_now:,} of them now)" if tally.items_before else ""
     why = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items() if n)
     decisions = counted(sum(reasons.values()), "decision") + (f" ({why})" if why else "")
     lines = [f"{counted(n_items, 'item')}{now}, {decisions}; {rate:,.0f} items/s"]
-    if odd := _odd(runner):
+    if odd := _odd(loop):
         lines.append(f"noticed: {', '.join(odd)}")
-    if is_useless(runner):
+    if is_useless(loop):
         anew = "; then begin with a new --state" if state is not None else ""
         n = letters.count - letters.before
         which = f"none of the {n:,} rows could" if n > 1 else "the only row could not"
@@ -33,16 +33,16 @@ def summary(runner: Runner, state: Path | None, is_over: bool, is_decided: bool)
             + ("--dead-letters FILE keeps them" if where is None else f"see {where}")
         )
     elif not n_now and is_over:
-        lines.append(f"{runner.source.name}: no rows came")
+        lines.append(f"{loop.source.name}: no rows came")
     if state is not None and not is_over:
         kept = "all sequences are decided; the stream is kept in" if is_decided else "open sequences are kept in"
         lines.append(f"{kept} {state}; the same command goes on")
     return lines
 
 
-def is_useless(runner: Runner) -> bool:
+def is_useless(loop: Loop) -> bool:
     """Whether rows came, and none of them could be used."""
-    return runner.stream.counters.items == runner.tally.items_before and runner.letters.count > runner.letters.before
+    return loop.stream.counters.items == loop.tally.items_before and loop.letters.count > loop.letters.before
 
 
 def counted(n: int, thing: str) -> str:
@@ -54,9 +54,9 @@ def counted(n: int, thing: str) -> str:
     return f"{n:,} {thing}{'s' * (n != 1)}"
 
 
-def _odd(runner: Runner) -> list[str]:
+def _odd(loop: Loop) -> list[str]:
     """What was counted beside the items, in words."""
-    c = runner.stream.counters
+    c = loop.stream.counters
     backwards = f" ({c.backwards:,} of them after a newer one of the same key)" if c.backwards else ""
     said = [
         (c.late, counted(c.late, "late item") + backwards),

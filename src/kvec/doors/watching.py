@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kvec.doors.running import Runner
+from kvec.doors.running import Loop
 from kvec.report.text import bar, plain
 
 FRAME = 0.25  # seconds between two looks
@@ -41,22 +41,22 @@ class Watch:
     ) -> None:
         self._live.stop()
 
-    def update(self, runner: Runner, is_last: bool = False) -> None:
+    def update(self, loop: Loop, is_last: bool = False) -> None:
         """Draw, if it is time to."""
         now = time.monotonic()
         passed = now - self._drawn
         if passed < FRAME and not is_last:
             return
-        n_items = runner.stream.counters.items
+        n_items = loop.stream.counters.items
         if self._items is not None and not is_last:
             self._rate += (1 - 0.5**passed) * ((n_items - self._items) / passed - self._rate)
         self._drawn, self._items = now, n_items
-        self._live.update(picture(runner, self._rate), refresh=True)
+        self._live.update(picture(loop, self._rate), refresh=True)
 
 
-def picture(runner: Runner, rate: float) -> Group:
+def picture(loop: Loop, rate: float) -> Group:
     """The stream as it stands."""
-    stream, tally = runner.stream, runner.tally
+    stream, tally = loop.stream, loop.tally
     facts = [
         ("items", f"{stream.counters.items:,}"),
         ("items/s", f"{rate:,.0f}"),
@@ -67,14 +67,14 @@ def picture(runner: Runner, rate: float) -> Group:
             "memory",
             f"{_mega(resident())} in all, {_mega(stream.bytes)} of it for {stream.n_cached:,} items and the keys",
         ),
-        ("unusable", f"{runner.letters.count:,} rows"),
+        ("unusable", f"{loop.letters.count:,} rows"),
     ]
     about = Table.grid(padding=(0, 2))
     for name, text in facts:
         about.add_row(Text(name, "dim"), text)
     reasons = [(name, n) for name, n in stream.reasons.items() if n]
     shares = Columns([_shares("class", tally.classes.most_common(CLASSES)), _shares("reason", reasons)], padding=(0, 4))
-    return Group(Text(plain(runner.source.name), "bold"), about, Text(""), shares, Text(""), _last(runner))
+    return Group(Text(plain(loop.source.name), "bold"), about, Text(""), shares, Text(""), _last(loop))
 
 
 def resident() -> int:
@@ -96,10 +96,10 @@ def _shares(title: str, counted: Sequence[tuple[str, int]]) -> RenderableType:
     return grid
 
 
-def _last(runner: Runner) -> RenderableType:
+def _last(loop: Loop) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_row(*(Text(name, "dim") for name in ("tangle", "key", "label", "", "items", "reason")))
-    for one in reversed(runner.tally.last):
+    for one in reversed(loop.tally.last):
         grid.add_row(
             Text(plain(one.tangle, 16)), Text(plain(one.key, 32)), Text(plain(one.label, 24), "green"),
             f"{100 * one.probability:.0f} %", f"{one.n_observed:,}", one.reason.value,

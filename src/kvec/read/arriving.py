@@ -32,14 +32,14 @@ class _Unfit(Exception):
     """What is wrong with a cell."""
 
 
-class Arriving:
+class RowReader:
     r"""Makes items of rows, by a schema.
 
     Cells are text, numbers or truths. `forms` says that all of them are text, as in a CSV file, and how those of
     categorical fields are meant (see `form_of`).
 
-    >>> arriving = Arriving(Schema(key=("src", "dst"), time="at", values=(Field("size", kind="binned"),)))
-    >>> arriving.item({"src": "a|b", "dst": 7, "at": "1970-01-01 00:01", "size": 40})
+    >>> reader = RowReader(Schema(key=("src", "dst"), time="at", values=(Field("size", kind="binned"),)))
+    >>> reader.item({"src": "a|b", "dst": 7, "at": "1970-01-01 00:01", "size": 40})
     Item(tangle=0, key='a\\|b|7', value={'size': 40}, time=60.0, is_end=False)
     """
 

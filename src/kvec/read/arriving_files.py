@@ -15,7 +15,9 @@ from typing import IO, Any
 
 import polars as pl
 
-from kvec.read.arriving_lines import MOST_BYTES, Arrived, CsvLines, JsonLines, Source, Splitter
+from kvec.read.arriving_forms import CsvLines, JsonLines
+from kvec.read.arriving_lines import MOST_BYTES, Splitter
+from kvec.read.arriving_sources import Arrived, Source
 from kvec.read.cells import seconds
 from kvec.read.files import FAILURES
 from kvec.words.errors import DataError, SettingError

@@ -1,4 +1,4 @@
-"""Sources whose rows come once: the standard input, and connections to a TCP or Unix socket.
+"""Connections to a TCP or Unix socket as a source of rows, which come once.
 
 A connection that only sends is never answered. A sender that wants each line to count exactly once, even if either side
 dies, begins with the line `{"kvec.sender": "its name"}`, and waits for the answer `{"taken": n}`: n counts the lines of
@@ -10,88 +10,25 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import selectors
 import socket
-import threading
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvec.read.arriving_lines import MOST_BYTES, Arrived, CsvLines, JsonLines, Piece, Source, Splitter
+from kvec.read.arriving_forms import JsonLines
+from kvec.read.arriving_lines import MOST_BYTES, Piece, Splitter
+from kvec.read.arriving_sources import Arrived, Source
 from kvec.words.errors import SettingError
 
 BLOCK = 1 << 16  # bytes that are read at once
-AHEAD = 16  # blocks of the standard input that may wait
 MOST_WAITING = 4096  # lines of a connection that may wait
 HELLO = "kvec.sender"
 MOST_SENDERS = 10_000
 MOST_CONNECTIONS = 1000
 MOST_NAME = 200  # characters of a sender's name
-
-
-class StandardInput(Source):
-    """The lines of the standard input, read ahead by a thread."""
-
-    kind = "stdin"
-    is_live = True
-    is_replayable = False
-
-    def __init__(self, decoder: JsonLines | CsvLines, most_bytes: int = MOST_BYTES, file: int = 0) -> None:
-        super().__init__("stdin", decoder)
-        self._file = file
-        self._splitter = Splitter(most_bytes, has_quotes=isinstance(decoder, CsvLines))
-        self._blocks: queue.Queue[bytes] = queue.Queue(AHEAD)
-        self._waiting: deque[Arrived] = deque()
-        self._line = self._taken = 0
-        self._is_over = False
-
-    def start(self, position: Mapping[str, Any]) -> None:
-        """Begin to read; lines are counted on."""
-        super().start(position)
-        self._line = self._taken = position.get("line", 0)
-        threading.Thread(target=self._pump, daemon=True).start()
-
-    def read(self, most: int, seconds: float) -> list[Arrived] | None:
-        """The lines that are there."""
-        until = time.monotonic() + seconds
-        while len(self._waiting) < most and not self._is_over:
-            left = 0 if self._waiting else max(until - time.monotonic(), 0)
-            try:
-                self._add(self._blocks.get(left > 0, left))
-            except queue.Empty:
-                break
-        if not self._waiting and self._is_over:
-            return None
-        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-
-    def take(self, arrived: Sequence[Arrived]) -> None:
-        """Count the lines."""
-        if arrived:
-            self._taken = arrived[-1].last
-            self._line = max(self._line, self._taken)
-
-    def position(self) -> dict[str, Any]:
-        """How many lines were taken."""
-        return super().position() | {"line": self._taken}
-
-    def _add(self, block: bytes) -> None:
-        self._is_over = not block
-        for piece in self._splitter.feed(block) if block else self._splitter.finish():
-            self._line += piece.lines
-            self._waiting.append(Arrived(self._line - piece.lines + 1, piece.content, 0, "", piece.problem))
-
-    def _pump(self) -> None:
-        block = b"."
-        while block:
-            try:
-                block = os.read(self._file, BLOCK)
-            except OSError:
-                block = b""
-            self._blocks.put(block)
 
 
 @dataclass(eq=False)

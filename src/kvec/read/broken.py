@@ -7,7 +7,7 @@ import gzip
 import zlib
 from pathlib import Path
 
-from kvec.read.arriving_lines import JsonLines
+from kvec.read.arriving_forms import JsonLines
 from kvec.words.errors import DataError
 
 
