@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,41 @@ def test_what_cannot_be_read_is_refused(broker: Broker, tmp_path: Path, monkeypa
         KafkaTopic(broker.topic("items")).start({"topic": "other"})
     (tmp_path / "kafka.properties").write_text("# for tests\nclient.id = kvec-test\nlog_level=0\n")
     monkeypatch.setattr("kvec.doors.kafka.PATIENCE", 0.3)
-    with pytest.raises(DataError, match=r"kafka://127\.0\.0\.1:1/items: "):
+    with pytest.raises(DataError, match=r"kafka://127\.0\.0\.1:1/items: no answer from the broker"):
         KafkaTopic(f"kafka://127.0.0.1:1/items?config={tmp_path / 'kafka.properties'}").start({})
+
+
+def test_a_broker_that_is_away_is_told_in_one_line(
+    lively: Trained, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvec.doors.kafka.PATIENCE", 1.0)
+    assert refused("stream", lively.model, "kafka://127.0.0.1:1/items") == (
+        "kvec: kafka://127.0.0.1:1/items: no answer from the broker (Connect to 127.0.0.1:1 failed: Connection "
+        "refused); is it running, is the address right, and does it want settings such as security.protocol "
+        "(config=FILE)?"
+    )
+
+
+def test_what_the_client_reports_is_told_with_a_way_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = KafkaTopic("kafka://broker:9092/items")
+    monkeypatch.setattr("kvec.doors.kafka.PATIENCE", 7.0)
+    assert source._explained(kafka.KafkaError(kafka.KafkaError._TIMED_OUT)).startswith(
+        "no answer from the broker within 7 seconds; is it running"
+    )
+    unknown = kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert source._explained(unknown) == "the broker has no topic 'items'; make it, or mend the name"
+    away = kafka.KafkaError(kafka.KafkaError._TRANSPORT, "broker:9092/1: Disconnected (after 5ms in state UP)")
+    source._complain(away)
+    assert capsys.readouterr().err == "", "the start itself says it"
+    source._has_started, source._consumer = True, object()
+    source._complain(away)
+    source._complain(away)
+    assert capsys.readouterr().err == (
+        "kvec: kafka://broker:9092/items: no answer from the broker (Disconnected); still trying\n"
+    )
+    source._consumer = None
 
 
 def test_without_the_client_it_says_how_to_install_it(

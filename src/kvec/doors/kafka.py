@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,6 +55,8 @@ class KafkaTopic(Source):
         self._offsets: dict[str, int] = {}  # by partition: the next one
         self._consumer: Any = None
         self._complained = -SILENCE
+        self._cause = ""  # why brokers did not answer, the first that was told
+        self._has_started = False
 
     def start(self, position: Mapping[str, Any]) -> None:
         """Read all partitions: from where the state stopped, else where the group stopped, else from `from`."""
@@ -76,7 +79,8 @@ class KafkaTopic(Source):
             self._consumer.assign(partitions)
         except kafka.KafkaException as error:
             self.close()
-            raise DataError(f"{self.name}: {error.args[0].str()}") from None
+            raise DataError(f"{self.name}: {self._explained(error.args[0])}") from None
+        self._has_started = True
 
     def read(self, most: int, seconds: float) -> list[Arrived] | None:
         """The messages that are there."""
@@ -113,10 +117,24 @@ class KafkaTopic(Source):
         return f"{self._topic}, partition {one.origin}, offset {one.number}"
 
     def _complain(self, error: Any) -> None:
-        """Say that brokers do not answer; the client goes on trying."""
-        if time.monotonic() - self._complained >= SILENCE and self._consumer is not None:
+        """Note why brokers do not answer; once the topic is being read, say it now and then."""
+        self._cause = self._cause or _cause(error.str())
+        if self._has_started and time.monotonic() - self._complained >= SILENCE and self._consumer is not None:
             self._complained = time.monotonic()
-            say(f"{self.name}: {error.str()}")
+            say(f"{self.name}: no answer from the broker ({_cause(error.str())}); still trying")
+
+    def _explained(self, error: Any) -> str:
+        """What failed at the start, and the way out."""
+        codes = self._kafka.KafkaError
+        if error.code() in (codes._TRANSPORT, codes._ALL_BROKERS_DOWN, codes._TIMED_OUT, codes._RESOLVE):
+            why = f" ({self._cause})" if self._cause else f" within {PATIENCE:g} seconds"
+            return (
+                f"no answer from the broker{why}; is it running, is the address right, and does it want settings such "
+                "as security.protocol (config=FILE)?"
+            )
+        if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
+            return f"the broker has no topic {self._topic!r}; make it, or mend the name"
+        return str(error.str())
 
     def _arrived(self, message: Any) -> Arrived | None:
         error = message.error()
@@ -134,6 +152,16 @@ def _client() -> Any:
         return importlib.import_module("confluent_kafka")
     except ImportError as error:
         raise MissingExtra("kafka:// needs confluent-kafka; pip install 'kvec[kafka]'") from error
+
+
+def _cause(text: str) -> str:
+    """What librdkafka says of a broker, without what only its authors need.
+
+    >>> _cause("host:9/bootstrap: Connect to ipv4#127.0.0.1:9 failed: Connection refused (after 0ms in state CONNECT)")
+    'Connect to 127.0.0.1:9 failed: Connection refused'
+    """
+    text = re.sub(r"^\S+/(bootstrap|\d+): ", "", re.sub(r" \(after [^)]*\)", "", text))
+    return re.sub(r"\bipv[46]#", "", text)
 
 
 def _from_file(path: str) -> dict[str, str]:
