@@ -10,7 +10,6 @@ import pytest
 import torch
 from tests.properties.stories import MODEL, Plan, assert_same, lived
 
-from kvec.decide import kernel as kernel_module
 from kvec.decide.kernel import FEW, LANES, MOST_SIZE, Arriving, Kernel, Memory, is_built, pack_columns
 from kvec.decide.model import Network
 from kvec.decide.stream import Stream
@@ -144,14 +143,6 @@ def test_heads_too_wide_for_the_loops_in_c_are_left_to_numpy() -> None:
     wide, wider = CASES["wide heads"], CASES["wider heads"]
     assert (Kernel(wide.weights, wide.settings)._c is not None) == is_built
     assert Kernel(wider.weights, wider.settings)._c is None
-
-
-def test_without_the_extension_numpy_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(kernel_module, "import_module", missing)
-    assert kernel_module._library() is None
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(max_live_keys=2, max_cached_items=9, reorder=3.0)])

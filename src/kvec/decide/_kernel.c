@@ -7,18 +7,9 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "../words/_portable.h"
+
 #define LANES 64 /* columns of a matrix that are worked on at once */
-#if defined(_MSC_VER)
-#define ALWAYS __forceinline
-#define restrict __restrict
-#define EXPORT __declspec(dllexport)
-#elif defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#define ALWAYS inline __attribute__((always_inline))
-#define EXPORT __attribute__((visibility("default"), target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define ALWAYS inline __attribute__((always_inline))
-#define EXPORT __attribute__((visibility("default")))
-#endif
 
 /* e^x: a power of two times a polynomial of the rest, as in encode/_loops.c; relative error (1 + |x|) 1e-7. Below -87 it
    is 0, above 87 it grows no more; NaN stays NaN. */

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from kvec.words.config import Encoder
 from kvec.words.errors import ModelError
+from kvec.words.extensions import load_extension
 
 LANES = 64  # as in _kernel.c
 LINE = 64  # bytes of a line of the processor's cache
@@ -32,14 +32,7 @@ LAYER = (
 )  # fmt: skip
 
 
-def _library() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(str(import_module("kvec.decide._kernel").__file__))
-    except ImportError:
-        return None
-
-
-_LIBRARY = _library()
+_LIBRARY = load_extension("kvec.decide._kernel")
 is_built = _LIBRARY is not None
 
 

@@ -8,12 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ALWAYS inline __attribute__((always_inline))
-#if defined(__x86_64__) && defined(__linux__) && !defined(__clang__) && __GNUC__ >= 12
-#define EXPORT __attribute__((visibility("default"), target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
+#include "../words/_portable.h"
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)

@@ -1,6 +1,7 @@
-"""The small C extension with the inner loops of attention and fusion, called with the interpreter lock released.
+"""The small C extension with the network's inner loops: attention, fusion, dropout and the gradient of the look-up.
 
-Where it could not be built, `is_built` is False, and PyTorch's own dense attention and LSTM serve.
+They are called with the interpreter lock released. Where the extension could not be built, `is_built` is False, and
+PyTorch's own functions serve: dense attention, nn.LSTM, a product for dropout, the gradient of embedding_bag.
 """
 
 from __future__ import annotations
@@ -8,22 +9,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 
 import torch
 from torch import Tensor
 
+from kvec.words.extensions import load_extension
+
 VECTOR = 64  # bytes of the vectors that the C loops reckon in
 
 
-def _library() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(str(import_module("kvec.encode._loops").__file__))
-    except ImportError:
-        return None
-
-
-_LIBRARY = _library()
+_LIBRARY = load_extension("kvec.encode._loops")
 is_built = _LIBRARY is not None
 _pool = ThreadPoolExecutor(thread_name_prefix="kvec-loops")
 
