@@ -73,7 +73,7 @@ def test_one_flow(tmp_path: Path, flow: tuple[Any, ...], label: str | None) -> N
 def test_the_capture_is_compared_as_far_as_both_paths_go(tmp_path: Path) -> None:
     rows = "".join(f"{c},10.0.0.1,5000,192.0.2.1,443,tcp,,,{c[0]},sni\n" for c in ("x/one.pcap", "two.pcap"))
     labels = read_flow_labels(written(tmp_path, OWN + rows))
-    captures = ["/data/x/one.pcap", "one.pcap", "y/one.pcap", "y/two.pcap", "three.pcap"]
+    captures = ["/data/x/one.pcap", "one.pcap", "y/one.pcap", "../two.pcap", "x\\three.pcap"]
     joined = labels.join(flows(*((capture, *WEB[1:]) for capture in captures)))
     assert joined.labels.to_list() == ["x", "x", None, "t", None]
 

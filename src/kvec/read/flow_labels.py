@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import polars as pl
 
 from kvec.read.cells import label_text, times
 from kvec.read.endpoints import ICMP, addresses, ends, protocol_numbers
-from kvec.read.files import Rows, first
+from kvec.read.files import ROW, Rows, first
 from kvec.read.flow_label_files import LabelFile, open_label_file
 from kvec.read.table import Note
 from kvec.words.errors import DataError
@@ -44,6 +45,16 @@ class FlowLabels:
     notes: tuple[Note, ...] = ()
     tolerance: float = 1e-3  # seconds between clocks that are rounded differently
 
+    @classmethod
+    def of(cls, name: str, rows: pl.DataFrame, by: tuple[str, ...] = (), notes: tuple[Note, ...] = ()) -> FlowLabels:
+        """Labels from rows like those of flows, with a label and a row number; an end of NaN is not known."""
+        protocols = protocol_numbers(rows["protocol"]).fill_null(-1)
+        both = ends(rows["client"], rows["client_port"], rows["server"], rows["server_port"], protocols == ICMP)
+        frame = rows.select("capture", "start", "end", "label", "row").with_columns(*both, protocols.alias("protocol"))
+        frame = _until_the_next(frame)
+        frame = frame.unique([*TUPLE, "capture", "start", "end", "label"], keep="first", maintain_order=True)
+        return cls(name, frame, by, notes, _tolerance(frame))
+
     def gives_away(self, fields: Collection[str]) -> tuple[str, ...]:
         """The fields among these from which the labels were made: a model must not see them."""
         return tuple(field for by in self.by for field in FIELDS.get(by, ()) if field in fields)
@@ -64,7 +75,7 @@ class FlowLabels:
             "capture": capture, "client": client, "client_port": client_port, "server": server,
             "server_port": server_port, "protocol": str(protocol), "start": start, "end": start if end is None else end,
         }  # fmt: skip
-        found, _ = self._search(pl.DataFrame([flow]))
+        found, _ = self.search(pl.DataFrame([flow]))
         label: str | None = found[0]
         return label
 
@@ -75,7 +86,7 @@ class FlowLabels:
         tuple. Of several, the one that shares most time with the flow is taken, then the one that begins last; where
         two labels are left, the flow gets none.
         """
-        labels, ambiguous = self._search(flows)
+        labels, ambiguous = self.search(flows)
         matched = labels.len() - labels.null_count()
         if not matched and flows.height:
             one = flows.row(0, named=True)
@@ -93,7 +104,8 @@ class FlowLabels:
             notes.append(Note("ambiguous labels", ambiguous, text))
         return Joined(labels, matched, ambiguous, tuple(notes))
 
-    def _search(self, flows: pl.DataFrame) -> tuple[pl.Series, int]:
+    def search(self, flows: pl.DataFrame) -> tuple[pl.Series, int]:
+        """The labels of flows as `join` gives them, and how many were refused because there were two."""
         known = protocol_numbers(flows["protocol"]).fill_null(-1)
         seen = flows.select("capture", "start", "end").with_columns(
             *ends(flows["client"], flows["client_port"], flows["server"], flows["server_port"], known == ICMP),
@@ -170,7 +182,7 @@ def _same_capture(rows: pl.Series, flows: pl.Series, row: npt.NDArray[Any], flow
 def _one_path(name: str | None, capture: str | None) -> bool:
     if name is None or capture is None:
         return name is None
-    a, b = (PurePath(text.replace("\\", "/")).parts for text in (name, capture))
+    a, b = ([part for part in re.split(r"[\\/]+", text) if part not in ("", ".", "..")] for text in (name, capture))
     n = min(len(a), len(b))
     return a[len(a) - n :] == b[len(b) - n :]
 
@@ -188,21 +200,15 @@ def read_flow_labels(path: str | Path, label: str | None = None) -> FlowLabels:
     rows, labels = rows.with_frame(rows.frame.filter(kept)), labels.filter(kept)
     if not rows.frame.height:
         raise DataError(f"{path}, column {columns['label']!r}: no row has a label")
-    protocols = _protocols(rows, columns["protocol"])
-    hosts = {role: _addresses(rows, columns[role]) for role in ("client", "server")}
-    ports = {role: _ports(rows, columns[role], protocols) for role in ("client_port", "server_port")}
     start, end = _range(file, rows)
-    frame = pl.DataFrame({
-        "protocol": protocols, "start": start, "end": end, "label": labels, "row": rows.frame["kvec.row"],
-        "capture": rows.frame[columns["capture"]].cast(pl.String) if "capture" in columns
-        else pl.Series([None], dtype=pl.String).new_from_index(0, labels.len()),
-    }).with_columns(
-        *ends(hosts["client"], ports["client_port"], hosts["server"], ports["server_port"], protocols == ICMP)
-    )  # fmt: skip
-    frame = _until_the_next(frame).unique(
-        [*TUPLE, "capture", "start", "end", "label"], keep="first", maintain_order=True
-    )
-    return FlowLabels(str(path), frame, _makers(file, rows), notes, _tolerance(frame))
+    protocols = _protocols(rows, columns["protocol"])
+    capture = rows.frame[columns["capture"]] if "capture" in columns else None
+    frame = pl.select(
+        client=_addresses(rows, columns["client"]), client_port=_ports(rows, columns["client_port"], protocols),
+        server=_addresses(rows, columns["server"]), server_port=_ports(rows, columns["server_port"], protocols),
+        protocol=protocols, start=start, end=end, label=labels, row=rows.frame[ROW],
+    ).with_columns(pl.lit(capture).cast(pl.String).alias("capture"))  # fmt: skip
+    return FlowLabels.of(str(path), frame, _makers(file, rows), notes)
 
 
 def _makers(file: LabelFile, rows: Rows) -> tuple[str, ...]:
