@@ -1,6 +1,7 @@
 import re
 import sys
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -151,3 +152,28 @@ def test_missing_extra_says_how_to_install(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(MissingExtra, match=r"pip install 'kvec\[report\]'"):
         write(tmp_path / "a.html")
     assert not list(tmp_path.iterdir())
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of two colours' brightness, as the rules for readable pages (WCAG) have it."""
+
+    def brightness(colour: str) -> float:
+        parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, light = sorted((brightness(one), brightness(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_letters_stand_out_from_the_card_they_are_on(theme: int) -> None:
+    page = files("kvec.report").joinpath("report.html.jinja").read_text(encoding="utf-8")
+    themes = [dict(re.findall(r"--([\w-]+): (#\w{6})", part)) for part in re.findall(r":root \{(.*?)\}", page, re.S)]
+    colours = themes[theme]
+    letters = [name for name in colours if name.endswith("-letters")] + ["ink", "muted"]
+    assert len(letters) == 8
+    for name in letters:
+        assert contrast(colours[name], colours["card"]) >= 4.5, name
+    for name in ("blue", "vermillion"):
+        assert contrast(colours[name], colours["card"]) >= 3, f"the curve in {name}"

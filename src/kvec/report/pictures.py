@@ -10,7 +10,6 @@ import numpy as np
 from kvec.report.canvas import (
     BLUE,
     GREEN,
-    GRID,
     INK,
     LETTERS,
     MUTED,
@@ -26,6 +25,7 @@ from kvec.report.canvas import (
 )  # fmt: skip
 from kvec.report.curves import Curve
 from kvec.report.metrics import Floats, Ints, Reliability, harmonic_mean
+from kvec.report.places import leader_start, place_labels
 from kvec.report.text import columns, percent, plain
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_CLASSES = 60
+LETTER = 0.0108  # the width of a letter, as a share of the widest panel
 LOSS_TERMS = ("classification", "policy", "lateness", "every", "baseline")
 _MEASURES = (("hm", "HM", BLUE), ("accuracy", "accuracy", GREEN), ("earliness", "earliness ↓", VERMILLION))
 
@@ -56,21 +57,30 @@ def draw_curves(
         _hm_lines(axes)
         axes.plot(fixed.earliness, fixed.accuracy, color=VERMILLION, dashes=(4, 2), clip_on=False)
         axes.plot(thresholds.earliness, thresholds.accuracy, color=BLUE, lw=2.2, clip_on=False)
-        at_right = _lower_right_is_free(axes, (thresholds, fixed))
-        x, heights = (0.46, (0.30, 0.12)) if at_right else (0.22, (0.90, 0.72))
         named = (
-            (chosen, BLUE, "o", f"halting policy, θ = {chosen[0]:.3g}"),
-            (best_fixed, VERMILLION, "D", f"best fixed rule, n = {best_fixed[0]}"),
+            (chosen, BLUE, "o", 11, f"halting policy, θ = {chosen[0]:.3g}"),
+            (best_fixed, VERMILLION, "D", 7, f"best fixed rule, n = {best_fixed[0]}"),
         )
-        for ((_, late, right), colour, marker, name), height in zip(named, heights, strict=True):
-            words = f"{name}\n{percent(right)} right after {percent(late)}, HM {harmonic_mean(right, late):.3f}"
+        points = np.array([[late, (right - bottom) / (1 - bottom)] for (_, late, right), *_ in named])
+        words = [
+            f"{name}\n{percent(right)} right after {percent(late)}, HM {harmonic_mean(right, late):.3f}"
+            for (_, late, right), *_, name in named
+        ]
+        sizes = [(LETTER * max(map(columns, text.split("\n"))), 0.1) for text in words]
+        places = place_labels(points, sizes, _along((thresholds, fixed), bottom))
+        for ((_, late, right), colour, marker, big, _), text, point, (left, low), (width, height) in zip(
+            named, words, points, places, sizes, strict=True
+        ):
+            start = leader_start((left, low, left + width, low + height), (point[0], point[1]))
             axes.annotate(
-                words, (late, right), (x, height), textcoords="axes fraction", color=LETTERS[colour], va="center",
-                arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkB": 5, "relpos": (0, 0.5)},
-                bbox={"boxstyle": "round,pad=0.25", "fc": PAPER, "ec": "none", "alpha": 0.85},
+                "", (late, right), start, textcoords="axes fraction",
+                arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.9, "shrinkA": 0, "shrinkB": 2 + big / 2},
             )  # fmt: skip
-            size = 11 if marker == "o" else 7
-            axes.plot(late, right, marker, color=colour, ms=size, mec=PAPER, mew=1.5, zorder=5, clip_on=False)
+            axes.text(
+                left + width / 2, low + height / 2, text, color=LETTERS[colour], transform=axes.transAxes, ha="center",
+                va="center", bbox={"boxstyle": "round,pad=0.2", "fc": PAPER, "ec": "none"},
+            )  # fmt: skip
+            axes.plot(late, right, marker, color=colour, ms=big, mec=PAPER, mew=1.5, zorder=5, clip_on=False)
         return figure
 
 
@@ -199,16 +209,19 @@ def _hm_lines(axes: Axes) -> None:
     saved = np.linspace(1, 0.02, 300)
     for hm in (0.5, 0.6, 0.7, 0.8, 0.9):
         reach = saved[saved > 0.52 * hm]
-        axes.plot(1 - reach, hm * reach / (2 * reach - hm), color=GRID, lw=1, zorder=0.5)
-        axes.text(1 - hm / (2 - hm), 1.012, f"HM {hm:.1f}", color=MUTED, fontsize=7, ha="center")
+        axes.plot(1 - reach, hm * reach / (2 * reach - hm), color=MUTED, alpha=0.4, lw=0.8, zorder=0.5)
+        axes.text(1 - hm / (2 - hm), 1.012, f"HM {hm:.1f}", color=MUTED, fontsize=8, ha="center")
 
 
-def _lower_right_is_free(axes: Axes, drawn: Sequence[Curve]) -> bool:
-    """Whether labels fit better under the curves than above them."""
-    bottom, top = axes.get_ylim()
-    x = np.concatenate([curve.earliness for curve in drawn])
-    y = (np.concatenate([curve.accuracy for curve in drawn]) - bottom) / (top - bottom)
-    return int(np.sum((x > 0.4) & (y < 0.45))) <= int(np.sum((x < 0.6) & (y > 0.6)))
+def _along(drawn: Sequence[Curve], bottom: float) -> Floats:
+    """Points along curves, evenly apart, as shares of the picture."""
+    parts = []
+    for curve in drawn:
+        x, y = curve.earliness, (curve.accuracy - bottom) / (1 - bottom)
+        way = np.append(0, np.cumsum(np.hypot(np.diff(x), np.diff(y))))
+        at = np.linspace(0, way[-1], 120)
+        parts.append(np.stack([np.interp(at, way, x), np.interp(at, way, y)], axis=1))
+    return np.concatenate(parts)
 
 
 def _number(given: Any) -> float:
