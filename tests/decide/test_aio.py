@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from tests.properties.test_stream import MODELS
 
 from kvec.decide.aio import AsyncStream
-from kvec.decide.stream import Stream
+from kvec.decide.stream import Stream, resume
 from kvec.words.errors import DataError
 from kvec.words.items import Decision, Item
 
@@ -63,6 +64,21 @@ def test_verbs_take_turns_in_the_order_of_their_calls() -> None:
     assert len(reasons) == len(decisions)
     assert "closed" not in reasons.values()  # the tick had expired what was left
     assert {d.id for d in decisions} == {d.id for d in in_one_go()}
+
+
+def test_a_stream_is_saved_and_taken_over_in_its_turn(tmp_path: Path) -> None:
+    async def fed() -> list[Decision]:
+        stream = AsyncStream(Stream(MODEL))
+        saved = stream.save(tmp_path / "state", {"at": 50})
+        told, *_ = await asyncio.gather(
+            stream.feed_many(ITEMS[:50]), saved, stream.feed_many(ITEMS[50:]), stream.take_over(MODEL, 1.0)
+        )
+        assert stream.stream.threshold == 1.0
+        return told
+
+    first, rest = asyncio.run(fed()), resume(tmp_path / "state")
+    assert rest.note == {"at": 50}
+    assert ids(first + rest.feed_many(ITEMS[50:]) + rest.close()) == ids(in_one_go())
 
 
 def test_a_source_that_breaks_off_is_heard_of() -> None:

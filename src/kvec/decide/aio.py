@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
+from kvec.decide.deployed import Deployable
 from kvec.decide.runner import CHUNK
 from kvec.decide.stream import Status, Stream
 from kvec.words.errors import DataError
@@ -45,6 +47,14 @@ class AsyncStream:
     async def close(self) -> list[Decision]:
         """Decide every sequence that is still waiting."""
         return await self._call(self.stream.close)
+
+    async def take_over(self, model: Deployable, threshold: float | None = None) -> list[Decision]:
+        """Let a newer model decide the sequences that open from now on."""
+        return await self._call(self.stream.take_over, model, threshold)
+
+    async def save(self, path: str | Path, note: Mapping[str, Any] | None = None) -> None:
+        """Write the whole stream into one file, as it is after the calls before."""
+        await self._call(self.stream.save, path, note)
 
     async def status(self, tangle: TangleId, key: Key) -> Status | None:
         """What is known of a key."""
