@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from dataclasses import MISSING, Field, fields
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import kvec
 from kvec.learn.display import SCORES, TERMS
 from kvec.words import schema
 from kvec.words.config import PRESETS, Config
@@ -88,6 +90,63 @@ def test_schemas_on_the_page_can_be_read(example: str) -> None:
 @pytest.mark.parametrize("example", examples("settings.md"))
 def test_settings_on_the_page_can_be_read(example: str) -> None:
     Config.from_dict(tomllib.loads(example))
+
+
+def test_the_python_of_the_page_on_streams_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes: dict[str, Any] = {"width": 16, "heads": 2, "blocks": 1, "feed_forward": 16, "fusion": 16, "epochs": 1}
+    columns = {
+        "key": "key", "tangle": "tangle", "time": "time", "values": ["size", "direction"], "session": "direction",
+        "label": "label",
+    }  # fmt: skip
+    model = kvec.KVEC(schema=columns, **sizes).fit(kvec.synthetic.demo_traffic(10, seed=0, keys=3))
+    model.model_.threshold = 1.0  # so that all wait for their end
+    for name in ("model", "newer"):
+        model.save(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", text_of("stream-python.md"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 6
+    page: dict[str, Any] = {}
+    exec(compile("\n".join(blocks), "stream-python.md", "exec"), page)
+    assert [(one.key, one.reason) for one in page["decisions"]] == [
+        ("10.0.0.1:443", "ended"), ("10.0.0.2:443", "expired"),
+    ]  # fmt: skip
+    assert page["status"].n_observed == 1 and page["stream"].counters.items == 8
+    assert capsys.readouterr().out
+
+
+def test_every_verb_of_a_stream_is_on_its_page() -> None:
+    told = sections(text_of("stream-python.md"))["Verbs"]
+    verbs = {f"`{name}{_given(verb)}`" for name, verb in vars(kvec.Stream).items() if _tells_decisions(verb)}
+    assert len(verbs) == 6
+    assert verbs == set(re.findall(r"^\| (`[^`]+\)`) \|", told, re.MULTILINE))
+
+
+def _tells_decisions(verb: Any) -> bool:
+    return getattr(verb, "__annotations__", {}).get("return") == "list[Decision]" and not verb.__name__.startswith("_")
+
+
+def _given(verb: Any) -> str:
+    _, *parameters = inspect.signature(verb).parameters.values()
+    return f"({', '.join(str(one.replace(annotation=inspect.Parameter.empty)) for one in parameters)})"
+
+
+def test_a_key_that_returns_is_a_new_sequence_also_after_eviction_and_after_close() -> None:
+    """As the page on streams has it."""
+    items = kvec.synthetic.demo_traffic(10, seed=0, keys=3)
+    stream = kvec.KVEC(width=16, blocks=1, epochs=1).fit(items).stream(threshold=1.0, max_live_keys=1)
+
+    def feed(key: str, time: float) -> list[str]:
+        value = {"size": 40, "direction": 0}
+        return [f"{one.key}/{one.sequence} {one.reason}" for one in stream.feed(kvec.Item(0, key, value, time))]
+
+    assert feed("a", 1.0) == []
+    assert feed("b", 2.0) == ["a/0 evicted"]
+    assert feed("a", 3.0) == ["b/0 evicted"]
+    assert [(one.key, one.sequence, one.reason) for one in stream.close()] == [("a", 1, "closed")]
+    assert feed("a", 4.0) == []
+    assert [one.sequence for one in stream.close()] == [2]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
