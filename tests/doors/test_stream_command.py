@@ -50,6 +50,14 @@ def test_the_page_keeps_pace_with_the_flags() -> None:
         command.make_context("stream", arguments)
 
 
+def test_help_and_page_say_that_a_new_state_wants_an_empty_sink() -> None:
+    command = typer.main.get_command(app).commands["stream"]  # type: ignore[attr-defined]
+    (output,) = (parameter for parameter in command.params if "--output" in parameter.opts)
+    assert "With a new --state it must not hold anything yet" in output.help
+    page = (ROOT / "docs" / "stream.md").read_text(encoding="utf-8")
+    assert "With a new `--state` FILE must not hold anything yet" in page
+
+
 def test_every_flag_reaches_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Wishes] = []
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.made import Trained
+from tests.doors.made import FLAGS, TINY, Trained
 from tests.doors.streamed import assert_same, decided, streamed, written
 
 from kvec.decide.folder import digest
@@ -157,6 +157,23 @@ def test_a_source_of_which_nothing_can_be_used_is_a_failure(
     assert last.endswith("is longer than 20 bytes; allow longer lines with --max-line; then begin with a new --state")
     streamed(lively.model, tmp_path / "items.log", "--format", "csv", "-o", tmp_path / "d.ndjson")
     assert "could" not in capsys.readouterr().err
+
+
+def test_text_is_a_value_of_a_categorical_field_and_no_number(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/stream.md has it."""
+    flags = [*FLAGS, "--kind", "size=binned", "--kind", "direction=categorical"]
+    model = tmp_path / "model"
+    assert run(["train", trained.items, *flags, *TINY, "-o", str(model), "--quiet"]) == 0
+    rows = [{"tangle": 1, "key": "a", "time": n, "size": 40, "direction": 1} for n in range(3)]
+    rows[1]["direction"] = rows[2]["size"] = "abc"
+    (tmp_path / "items.ndjson").write_text("\n".join(map(json.dumps, rows)))
+    capsys.readouterr()
+    streamed(model, tmp_path / "items.ndjson", "-o", tmp_path / "d.ndjson")
+    told = capsys.readouterr().err
+    assert "line 3: column 'size': 'abc' is no number" in told and "line 2" not in told
+    assert "kvec: 2 items, " in told and "1 value unknown to the model" in told and "1 row could not be used" in told
 
 
 def test_a_header_without_rows_is_told(lively: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

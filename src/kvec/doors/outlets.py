@@ -33,7 +33,10 @@ class Outlet:
         try:
             size = self.path.stat().st_size if self.path.exists() else 0
             if is_kept and size:
-                raise SettingError(f"{self.path}: holds something already; move it away, or name another file")
+                raise SettingError(
+                    f"{self.path}: holds something already, which the state knows nothing of; move it away, or name "
+                    "another file"
+                )
             self._file = self.path.open("wb" if is_replaced else "ab")
         except OSError as error:
             raise SettingError(f"{self.path}: cannot be written: {error.strerror}") from None

@@ -30,7 +30,13 @@ def stream(
     ] = "-",
     output: Annotated[
         Path | None,
-        Option("-o", "--output", metavar="FILE", help="A .ndjson file for the decisions, else the standard output."),
+        Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="A .ndjson file for the decisions, else the standard output. With a new --state it must not hold "
+            "anything yet.",
+        ),
     ] = None,
     form: Annotated[
         str | None,
@@ -45,7 +51,7 @@ def stream(
         bool, Option("--strict", help="Stop at a row that cannot be used; else it is passed over.")
     ] = False,
     dead_letters: Annotated[
-        Path | None, Option(metavar="FILE", help="Where such rows go, as NDJSON; else they are told one by one.")
+        Path | None, Option(metavar="FILE", help="Where such rows go, as NDJSON; else the first are told.")
     ] = None,
     max_line: Annotated[int, Option(metavar="BYTES", help="Longer lines cannot be used.")] = 1 << 20,
     event_time: Annotated[
