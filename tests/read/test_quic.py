@@ -7,7 +7,7 @@ from tests.read.making_names import client_hello, crypto_frame, quic_initial
 
 from kvec.read import quic
 from kvec.read.hellos import Found
-from kvec.read.quic import SALTS, QuicHello, _client_keys, _Keys, quic_version
+from kvec.read.quic import SALTS, QuicHello, _client_keys, _Keys, is_closed_quic, quic_version
 
 pytest.importorskip("cryptography")
 
@@ -84,6 +84,14 @@ def test_versions_are_told_without_opening() -> None:
     assert quic_version(quic_initial(b"", b"12345678")) == 1
     assert quic_version(b"\x40" + bytes(20)) is None
     assert quic_version(b"\xc0\0\0") is None
+
+
+@pytest.mark.parametrize(
+    ("version", "is_closed"), [("ff000016", True), ("51303530", True), ("00000001", False), ("ff818300", False)]
+)
+def test_versions_that_cannot_be_opened(version: str, is_closed: bool) -> None:
+    assert is_closed_quic(b"\xc0" + bytes.fromhex(version) + bytes(20)) is is_closed
+    assert not is_closed_quic(b"\x40" + bytes.fromhex(version) + bytes(20))
 
 
 def test_without_the_package_nothing_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:

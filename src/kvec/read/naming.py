@@ -13,7 +13,7 @@ import polars as pl
 
 from kvec.read.dns import dns_answers
 from kvec.read.hellos import Found, TlsHello, sni_of
-from kvec.read.quic import SALTS, QuicHello, can_open_quic, quic_version
+from kvec.read.quic import SALTS, QuicHello, can_open_quic, is_closed_quic, quic_version
 from kvec.words.errors import MissingExtra
 
 MOST_OPEN = 20_000  # hellos that are put together at the same time
@@ -106,10 +106,10 @@ class SniNames:
             else:
                 self.reasons.setdefault(key, str(Found.NO_NAME.value))
             return
-        version = quic_version(payload)
-        if version not in SALTS:
-            if version and version >> 24 in b"QT\xfa\xff":  # Google's and Facebook's own, and old drafts
-                self.reasons.setdefault(key, OTHER_QUIC)
+        if is_closed_quic(payload):
+            self.reasons.setdefault(key, OTHER_QUIC)
+        elif quic_version(payload) not in SALTS:
+            return
         elif not can_open_quic():
             self.reasons.setdefault(key, NO_PACKAGE)
         else:

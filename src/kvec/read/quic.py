@@ -19,7 +19,9 @@ SALTS = {
     **{0xFF000000 + n: _V1_SALT for n in (33, 34)},
     **{0xFF000000 + n: _DRAFT_29_SALT for n in range(29, 33)},
     **{0xFF000000 + n: _DRAFT_23_SALT for n in range(23, 29)},
+    **{n: _DRAFT_23_SALT for n in (0xFACEB002, 0xFACEB00E)},  # Facebook's mvfst
 }
+_RELATIVES = (0xFF000000, 0xFACEB000, 0x51303000, 0x54303000)  # drafts, mvfst, Google's Q0.. and T0..
 MOST_PACKETS = 8  # in one datagram
 
 
@@ -101,6 +103,12 @@ def quic_version(datagram: bytes) -> int | None:
     if len(datagram) < 7 or datagram[0] & 0xC0 != 0xC0:
         return None
     return int.from_bytes(datagram[1:5], "big")
+
+
+def is_closed_quic(datagram: bytes) -> bool:
+    """Whether it is QUIC of a version that cannot be opened here: an early draft, or one of Google's or Facebook's."""
+    version = quic_version(datagram)
+    return version is not None and version not in SALTS and version & ~0xFFF in _RELATIVES
 
 
 def _initials(datagram: bytes) -> list[_Initial]:
