@@ -20,12 +20,14 @@ def dns_answers(payload: bytes, over_tcp: bool = False) -> list[tuple[str, str]]
     >>> dns_answers(b"\0\x07\x81\x80\0\x01\0\x01\0\0\0\0" + question + answer)
     [('example.org', '192.0.2.1')]
     """
+    if not over_tcp:
+        return _answers(payload)
     found: list[tuple[str, str]] = []
-    while over_tcp and len(payload) > 2:  # messages with their length before them
-        size = 2 + int.from_bytes(payload[:2], "big")
-        found += _answers(payload[2:size])
-        payload = payload[size:]
-    return found if over_tcp else _answers(payload)
+    at = 0
+    while at + 2 < len(payload):  # messages with their length before them
+        begin, at = at + 2, at + 2 + int.from_bytes(payload[at : at + 2], "big")
+        found += _answers(payload[begin:at])
+    return found
 
 
 def _answers(message: bytes) -> list[tuple[str, str]]:

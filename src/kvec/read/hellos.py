@@ -66,7 +66,7 @@ def tls_hello(data: bytes) -> tuple[Found, str | None]:
     if (len(data) > 5 and data[5] != CLIENT_HELLO) or data[:2] not in (b"", b"\x16", b"\x16\x03"):
         return Found.NOTHING, None
     records = _Reader(data)
-    handshake = b""
+    handshake = bytearray()
     try:
         while True:
             kind, version, size = records.number(1), records.number(2), records.number(2)
@@ -78,7 +78,7 @@ def tls_hello(data: bytes) -> tuple[Found, str | None]:
                 break
     except _CutOff:
         pass
-    return read_hello(handshake)
+    return read_hello(bytes(handshake))
 
 
 def read_hello(handshake: bytes) -> tuple[Found, str | None]:
