@@ -7,6 +7,8 @@ import struct
 from ipaddress import ip_address
 from itertools import pairwise
 
+from tests.read.making_packets import Frame
+
 from kvec.read.quic import _client_keys, _Keys
 
 
@@ -82,3 +84,39 @@ def dns_answer(asked: str, *addresses: str, aliases: tuple[str, ...] = ()) -> by
         records.append(owner + struct.pack(">HHIH", kind, 1, 60, len(packed)) + packed)
     head = struct.pack(">HHHHHH", 7, 0x8180, 1, len(records), 0, 0)
     return head + dns_name(asked) + struct.pack(">HH", 1, 1) + b"".join(records)
+
+
+def sent(
+    client: tuple[str, int],
+    server: tuple[str, int],
+    payload: bytes,
+    time: float,
+    sequence: int | None = None,
+    flags: int = 24,
+) -> Frame:
+    """A packet in Ethernet and IPv4 or IPv6: TCP where it has a sequence number, else UDP."""
+    source, target = (ip_address(host).packed for host, _ in (client, server))
+    ports = struct.pack(">HH", client[1], server[1])
+    if sequence is None:
+        protocol, body = 17, ports + struct.pack(">HH", 8 + len(payload), 0) + payload
+    else:
+        protocol, body = 6, ports + struct.pack(">IIBBHHH", sequence, 1, 0x50, flags, 8192, 0, 0) + payload
+    if len(source) == 4:
+        head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, protocol, 0)
+        kind = b"\x08\0"
+    else:
+        head, kind = struct.pack(">IHBB", 6 << 28, len(body), protocol, 64), b"\x86\xdd"
+    return Frame(bytes(12) + kind + head + source + target + body, time=round(time * 10**9))
+
+
+def tls_flow(client: tuple[str, int], server: tuple[str, int], name: str | None, time: float) -> list[Frame]:
+    """A connection whose hello comes in two segments, and some answers."""
+    hello = client_hello(name)
+    return [
+        sent(client, server, b"", time, 100, flags=2),
+        sent(server, client, b"", time + 0.01, 500, flags=18),
+        sent(client, server, hello[:80], time + 0.02, 101),
+        sent(client, server, hello[80:], time + 0.03, 181),
+        sent(server, client, b"\x16\x03\x03\0\x04\x02\0\0\0", time + 0.04, 501),
+        sent(server, client, b"\x17\x03\x03\0\x08" + bytes(8), time + 0.05, 510),
+    ]

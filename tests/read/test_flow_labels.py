@@ -10,7 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from kvec.read.endpoints import protocol_numbers
 from kvec.read.flow_labels import read_flow_labels
+from kvec.read.flows import PROTOCOLS
 from kvec.words.errors import DataError
 
 OWN = "capture,client,client_port,server,server_port,protocol,start,end,label,by\n"
@@ -248,3 +250,10 @@ def test_many_flows_of_one_tuple_are_joined_quickly(tmp_path: Path) -> None:
     joined = read_flow_labels(tmp_path / "labels.csv").join(frame)
     assert joined.labels.to_list() == frame["label"].to_list()
     assert time.perf_counter() - began < 20
+
+
+def test_the_names_that_kvec_gives_to_protocols_are_known() -> None:
+    numbers = protocol_numbers(pl.Series(PROTOCOLS.values()))
+    assert [58 if name == "icmp6" else n for name, n in zip(PROTOCOLS.values(), numbers, strict=True)] == list(
+        PROTOCOLS
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address
+from socket import AF_INET, AF_INET6, inet_ntop
 
 from kvec.read.hellos import host_name
 
@@ -49,9 +49,9 @@ def _answers(message: bytes) -> list[tuple[str, str]]:
         if kind == CNAME:
             aliases.setdefault(_name(message, data)[0], owner)
         elif kind == A and size == 4:
-            addresses.append((owner, str(IPv4Address(message[data:at]))))
+            addresses.append((owner, inet_ntop(AF_INET, message[data:at])))
         elif kind == AAAA and size == 16:
-            addresses.append((owner, str(IPv6Address(message[data:at]))))
+            addresses.append((owner, inet_ntop(AF_INET6, message[data:at])))
     asked = ((_first_asked(owner, aliases), address) for owner, address in addresses)
     return [(name, address) for owner, address in asked if (name := host_name(owner))]
 

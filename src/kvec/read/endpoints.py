@@ -8,8 +8,9 @@ import polars as pl
 
 PROTOCOLS = {
     "icmp": 1, "igmp": 2, "ipip": 4, "tcp": 6, "egp": 8, "igp": 9, "udp": 17, "dccp": 33, "ipv6": 41, "rsvp": 46,
-    "gre": 47, "esp": 50, "ah": 51, "icmpv6": 1, "icmp6": 1, "ipv6-icmp": 1, "eigrp": 88, "ospf": 89, "pim": 103,
-    "vrrp": 112, "l2tp": 115, "sctp": 132, "udplite": 136, "unknown_transport": -1, "unknown": -1,
+    "gre": 47, "esp": 50, "ah": 51, "icmpv6": 1, "icmp6": 1, "ipv6-icmp": 1, "eigrp": 88, "ospf": 89, "etherip": 97,
+    "pim": 103, "vrrp": 112, "l2tp": 115, "sctp": 132, "udplite": 136, "mpls": 137, "unknown_transport": -1,
+    "unknown": -1,
 }  # fmt: skip
 ICMP = 1  # of both kinds: exports do not tell them apart, and write type and code, or nothing, for ports
 

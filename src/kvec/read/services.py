@@ -31,7 +31,7 @@ _UDP = """
 51820 wireguard
 """
 _SCTP = "2905 m3ua 3868 diameter 36412 s1ap 36422 x2ap 38412 ngap 2944 megaco 9899 sctp-tunnel"
-PORTLESS = ("icmp", "icmpv6", "igmp", "gre", "esp", "ah", "ospf", "pim", "vrrp")  # protocols that are their own service
+PORTLESS = ("icmp", "icmp6", "igmp", "gre", "esp", "ah", "ospf", "pim", "vrrp")  # protocols that are their own service
 RESERVED = 1024  # only below it can the client's port be the service's: the flow was seen from its answer on
 
 
