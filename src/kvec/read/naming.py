@@ -13,7 +13,7 @@ import polars as pl
 
 from kvec.read.dns import dns_answers
 from kvec.read.hellos import Found, TlsHello, sni_of
-from kvec.read.quic import SALTS, QuicHello, can_open_quic, is_closed_quic, quic_version
+from kvec.read.quic import FAMILIES, SALTS, QuicHello, can_open_quic, is_closed_quic, quic_version
 from kvec.words.errors import MissingExtra
 
 MOST_OPEN = 20_000  # hellos that are put together at the same time
@@ -44,9 +44,9 @@ class Payloads:
         found[there] = self.data[self.frame["at"].to_numpy()[there] + place]
         return found
 
-    def chosen(self, mask: pl.Series) -> Iterator[tuple[dict[str, Any], bytes]]:
-        """The rows where the mask is True, each with its payload."""
-        for row in self.frame.filter(mask).iter_rows(named=True):
+    def rows(self) -> Iterator[tuple[dict[str, Any], bytes]]:
+        """One after the other, each with its payload."""
+        for row in self.frame.iter_rows(named=True):
             yield row, self.data[row["at"] : row["at"] + row["size"]].tobytes()
 
 
@@ -66,17 +66,16 @@ class SniNames:
         first, second, sixth = (pl.Series(payloads.bytes_at(place)) for place in (0, 1, 5))
         is_tcp, is_udp = frame["protocol"] == "tcp", frame["protocol"] == "udp"
         begins = is_tcp & (first == 0x16) & (second == 3) & ((sixth == 1) | (frame["size"] <= 5))
-        open_keys = [key for key, _ in self._open]
-        keys = pl.concat([frame["key"].filter(begins), pl.Series(open_keys, dtype=pl.String)]).unique()
-        segments = is_tcp & (frame["size"] > 0) & frame["key"].is_in(keys.implode())
-        nth = frame.with_columns(segments.cast(pl.UInt32).alias("n")).select(
-            pl.col("n").cum_sum().over("key", "direction")
-        )["n"]
-        for row, payload in payloads.chosen(segments & (nth <= MOST_SEGMENTS)):
-            self._segment(row, payload)
+        keys = {*frame["key"].filter(begins), *(key for key, _ in self._open)}
+        if keys:
+            segments = is_tcp & (frame["size"] > 0) & frame["key"].is_in(list(keys))
+            nth = pl.int_range(pl.len()).over("key", "direction")
+            early = payloads.frame.filter(segments).filter(nth < MOST_SEGMENTS)
+            for row, payload in Payloads(early, payloads.data).rows():
+                self._segment(row, payload)
         is_dtls = is_udp & (first == 0x16) & (second == 0xFE)
-        is_long = is_udp & (first >= 0xC0) & (frame["size"] >= 64)
-        for row, payload in payloads.chosen(is_dtls | is_long):
+        is_long = is_udp & (first >= 0xC0) & (frame["size"] >= 64) & second.is_in(list(FAMILIES))
+        for row, payload in Payloads(frame.filter(is_dtls | is_long), payloads.data).rows():
             self._datagram(row, payload)
 
     def reason_of(self, key: str) -> str:
@@ -148,7 +147,7 @@ class DnsNames:
         from_server = ((frame["server_port"] == DNS_PORT) & (frame["direction"] == 1)) | (
             (frame["client_port"] == DNS_PORT) & (frame["direction"] == 0)
         )
-        for row, payload in payloads.chosen(from_server & (frame["size"] > 12)):
+        for row, payload in Payloads(frame.filter(from_server & (frame["size"] > 12)), payloads.data).rows():
             asker = row["client"] if row["direction"] == 1 else row["server"]
             for name, address in dns_answers(payload, over_tcp=row["protocol"] == "tcp"):
                 if self._last.get((asker, address)) != name and len(self.answers) < MOST_ANSWERS:

@@ -22,6 +22,7 @@ SALTS = {
     **{n: _DRAFT_23_SALT for n in (0xFACEB002, 0xFACEB00E)},  # Facebook's mvfst
 }
 _RELATIVES = (0xFF000000, 0xFACEB000, 0x51303000, 0x54303000)  # drafts, mvfst, Google's Q0.. and T0..
+FAMILIES = {version >> 24 for version in (*SALTS, *_RELATIVES)}  # first bytes of versions
 MOST_PACKETS = 8  # in one datagram
 
 
