@@ -18,7 +18,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "words": (set(), set()),
     "read": (
         {"words"},
-        {"numpy", "polars", "numba", "pandas", "pyarrow", "py7zr", "backports", "compression"}  # captures
+        {"numpy", "polars", "numba", "pandas", "pyarrow", "py7zr", "backports", "compression", "cypcap"}  # captures
         | {"cryptography", "publicsuffixlist", "nfstream"},  # names of flows
     ),
     "tangle": ({"words"}, {"numpy", "polars", "numba", "torch"}),
