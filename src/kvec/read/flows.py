@@ -6,31 +6,14 @@ import math
 import os
 from collections import Counter
 from dataclasses import dataclass, fields
-from socket import AF_INET, AF_INET6, inet_ntop
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from kvec.read.captures import Packets
-from kvec.read.headers import PORTS as HAS_PORTS
-from kvec.read.headers import TYPE
-from kvec.read.layers import (
-    ADDRESSES,
-    KIND,
-    NUMBER,
-    OUTER,
-    OUTER_VERSION,
-    PORTS,
-    PROBLEMS,
-    PROTOCOL,
-    TAGS,
-    TUNNEL,
-    VERSION,
-    WIDTH,
-    Layers,
-)
+from kvec.read.flow_names import names_of, protocols_of
+from kvec.read.layers import PORTS, PROBLEMS, WIDTH, Layers
 from kvec.read.tracking import (
     AFTER_END,
     COLUMNS,
@@ -46,28 +29,11 @@ from kvec.read.tracking import (
     rebuild,
     track,
 )
-from kvec.read.tunnels import KINDS
 from kvec.words.flows import FlowSettings
 
 Ints = npt.NDArray[np.int64]
 LONGEST = (1 << 62) - 1  # ns
-PROTOCOLS = {
-    1: "icmp", 2: "igmp", 4: "ipip", 6: "tcp", 17: "udp", 33: "dccp", 41: "ipv6", 46: "rsvp", 47: "gre", 50: "esp",
-    51: "ah", 58: "icmp6", 88: "eigrp", 89: "ospf", 97: "etherip", 103: "pim", 112: "vrrp", 115: "l2tp", 132: "sctp",
-    136: "udplite", 137: "mpls",
-}  # fmt: skip
 REASONS = {NO_FIRST: "fragments without a first", AFTER_END: "after the end"}
-
-
-class _Text(NamedTuple):
-    """What a flow is called."""
-
-    key: str
-    client: str
-    server: str
-    protocol: str
-    client_port: int
-    server_port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +79,6 @@ class Flows:
         self._table = np.zeros(0, np.int32)
         self._datagrams = np.zeros((N_DATAGRAMS, 3), np.int64)
         self._firsts = np.zeros((N_DATAGRAMS, WIDTH // 8), np.int64)
-        self._texts: list[_Text] = []  # of the flow that each row of the memory holds
         self._idle = _ns(self.settings.idle)
         self._active = -1 if self.settings.active is None else _ns(self.settings.active)
 
@@ -131,32 +96,28 @@ class Flows:
         """The items of the next block of packets."""
         n = len(packets)
         self._grow(n)
-        rows, gaps, flow, slots, opened = (np.zeros(n, np.int64) for _ in range(5))
+        rows, gaps = np.zeros(n, np.int64), np.zeros(n, np.int64)
         local, direction, is_end = np.zeros(n, np.int32), np.zeros(n, np.uint8), np.zeros(n, np.bool_)
-        words, opened_as = np.zeros((n, WIDTH // 8), np.int64), np.zeros((n, 2), np.int64)
+        words, named = np.zeros((n, WIDTH // 8), np.int64), np.zeros((n, 3), np.int64)
         counts = np.zeros(len(REASONS), np.int64)
         forgotten = int(self._kept[N_FORGOTTEN])
-        n_items, n_local, n_opened = track(
+        n_items, n_flows = track(
             packets.times, layers.problem, layers.endpoints.view(np.int64), layers.flipped, layers.protocol,
             layers.flags, layers.payload, layers.sequence, layers.acknowledged, layers.fragment, layers.is_later,
             self._idle, self._active, self.settings.max_flows, self._seed,
             self._table, self._state, self._known, self._kept, self._datagrams, self._firsts,
-            rows, local, direction, gaps, is_end, counts, slots, flow, opened, words, opened_as,
+            rows, local, direction, gaps, is_end, counts, words, named,
         )  # fmt: skip
         self._count(layers, counts, int(self._kept[N_FORGOTTEN]) - forgotten)
-        new = [
-            _text(row.tobytes(), *named)
-            for row, named in zip(words[:n_opened], opened_as[:n_opened].tolist(), strict=True)
-        ]
-        texts = self._named(slots[:n_local].tolist(), opened[:n_local].tolist(), new)
         row, of = rows[:n_items], local[:n_items]
-        key, client, server, protocol = (
-            pl.Series(name, [getattr(text, name) for text in texts], pl.String).gather(of)
-            for name in ("key", "client", "server", "protocol")
-        )
+        ends = words[:n_flows].view(np.uint8)  # (flows, WIDTH)
+        generation, client_is, flow = named[:n_flows].T
+        key, client, server = names_of(ends, generation, client_is)
+        ports = ends[:, PORTS[0] : PORTS[1] + 2].copy().view(">u2").astype(np.int64)  # (flows, 2)
+        each = np.arange(n_flows)
         return Arrived(
             row=row,
-            key=key,
+            key=key.gather(of),
             time=packets.times[row] / 1e9,
             size=packets.wire[row],
             direction=direction[:n_items],
@@ -164,25 +125,14 @@ class Flows:
             flags=layers.flags[row],
             payload=layers.payload[row],
             ttl=layers.ttl[row],
-            client_port=np.array([text.client_port for text in texts], np.int64)[of],
-            server_port=np.array([text.server_port for text in texts], np.int64)[of],
-            client=client,
-            server=server,
-            protocol=protocol,
+            client_port=ports[each, client_is][of],
+            server_port=ports[each, 1 - client_is][of],
+            client=client.gather(of),
+            server=server.gather(of),
+            protocol=protocols_of(ends).gather(of),
             is_end=is_end[:n_items],
-            flow=flow[:n_local][of],
+            flow=flow[of],
         )
-
-    def _named(self, slots: list[int], opened: list[int], new: list[_Text]) -> list[_Text]:
-        """The names of the flows of a block; those of its new flows are remembered in the place of older ones."""
-        texts = [self._texts[slot] if at < 0 else new[at] for slot, at in zip(slots, opened, strict=True)]
-        for slot, at in zip(slots, opened, strict=True):
-            if at >= 0:
-                if slot == len(self._texts):
-                    self._texts.append(new[at])
-                else:
-                    self._texts[slot] = new[at]
-        return texts
 
     def _grow(self, n: int) -> None:
         """Make room for as many flows as there are packets, within the limit."""
@@ -205,32 +155,3 @@ class Flows:
 
 def _ns(seconds: float) -> int:
     return LONGEST if math.isinf(seconds) else min(round(seconds * 1e9), LONGEST)
-
-
-def _address(identity: bytes, at: int, version: int) -> str:
-    return inet_ntop(AF_INET, identity[at : at + 4]) if version == 4 else inet_ntop(AF_INET6, identity[at : at + 16])
-
-
-def _text(identity: bytes, generation: int, client: int) -> _Text:
-    """What the flow between two endpoints is called."""
-    version, number, kind, tunnel = identity[VERSION], identity[PROTOCOL], identity[KIND], identity[TUNNEL]
-    protocol = PROTOCOLS.get(number, str(number))
-    addresses = [_address(identity, at, version) for at in ADDRESSES]
-    ports = [int.from_bytes(identity[at : at + 2], "big") for at in PORTS]
-    ends = addresses
-    if kind == HAS_PORTS:
-        ends = [f"{a}:{p}" if version == 4 else f"[{a}]:{p}" for a, p in zip(addresses, ports, strict=True)]
-    key = f"{ends[0]}-{ends[1]}/{protocol}"
-    if kind == TYPE:
-        key += f" {ports[0] >> 8}/{ports[0] & 0xFF}"
-    for at in TAGS:
-        if tag := int.from_bytes(identity[at : at + 2], "big"):
-            key += f" vlan {tag}"
-    if tunnel:
-        outer = "-".join(_address(identity, at, identity[OUTER_VERSION]) for at in OUTER)
-        numbered = int.from_bytes(identity[NUMBER : NUMBER + 4], "big")
-        key += f" {KINDS[tunnel]} {numbered} {outer}" if numbered else f" {KINDS[tunnel]} {outer}"
-    if generation > 1:
-        key += f" #{generation}"
-    server = 1 - client
-    return _Text(key, addresses[client], addresses[server], protocol, ports[client], ports[server])

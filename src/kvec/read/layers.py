@@ -27,7 +27,7 @@ ADDRESSES, PORTS = (4, 20), (36, 38)  # 16 and 2 bytes for each end, the lower (
 TAGS, NUMBER = (40, 42), 44  # the outermost two VLANs, the number of the tunnel
 OUTER = (48, 64)  # the addresses of the tunnel, the lower first
 OUTER_VERSION = 80
-WIDTH = 88
+WIDTH = 88  # bytes: whole words of eight
 LOW = (1 << 63) - 1
 
 

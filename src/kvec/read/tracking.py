@@ -126,14 +126,14 @@ def _begins(state: Ints, slot: int, time: int, is_tcp: bool, flags: int, sequenc
 @compiled
 def track(
     times: Ints, problem: Bytes, endpoints: Ints, flipped: Flags, protocols: Bytes, bits: Bytes,
-    payload: npt.NDArray[np.int32], sequence: npt.NDArray[np.uint32], acknowledged: npt.NDArray[np.uint32], fragment: Ints, is_later: Flags,
-    idle: int, active: int, most: int, seed: int,
+    payload: npt.NDArray[np.int32], sequence: npt.NDArray[np.uint32], acknowledged: npt.NDArray[np.uint32],
+    fragment: Ints, is_later: Flags, idle: int, active: int, most: int, seed: int,
     table: npt.NDArray[np.int32], state: Ints, known: Ints, kept: Ints, datagrams: Ints, first_words: Ints,
     rows: Ints, locals_: npt.NDArray[np.int32], direction: Bytes, gaps: Ints, is_end: Flags, counts: Ints,
-    local_slot: Ints, local_flow: Ints, opened: Ints, opened_words: Ints, opened_as: Ints,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Put the packets of a block into flows; returns how many items, flows of the block and opened flows there are."""
-    n = n_local = n_opened = 0
+    local_words: Ints, local_as: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """Put the packets of a block into flows; returns how many items and how many flows the block has."""
+    n = n_local = 0
     kept[BLOCK] += 1
     for i in range(len(times)):
         if problem[i]:
@@ -180,14 +180,8 @@ def track(
             row[FLOW], row[STARTED], row[PHASE], row[ACKED] = kept[N_FLOWS], time, OPEN, 0
             row[GENERATION] += 1
             row[OPENED_BY] = row[ANSWERED_BY] = row[FIN_OF] = row[FIN_OF + 1] = -1
-            row[STAMP] = kept[BLOCK]
-            row[LOCAL] = n_local
+            row[STAMP] = -1
             kept[N_FLOWS] += 1
-            local_slot[n_local], local_flow[n_local], opened[n_local] = slot, row[FLOW], n_opened
-            n_local += 1
-            opened_words[n_opened] = known[slot]
-            opened_as[n_opened, 0], opened_as[n_opened, 1] = row[GENERATION], row[CLIENT]
-            n_opened += 1
             gap = 0
         elif row[PHASE] == OVER:
             counts[AFTER_END] += 1
@@ -195,10 +189,11 @@ def track(
             continue
         else:
             gap = max(time - row[LAST], 0)
-            if row[STAMP] != kept[BLOCK]:
-                row[STAMP], row[LOCAL] = kept[BLOCK], n_local
-                local_slot[n_local], local_flow[n_local], opened[n_local] = slot, row[FLOW], -1
-                n_local += 1
+        if row[STAMP] != kept[BLOCK]:
+            row[STAMP], row[LOCAL] = kept[BLOCK], n_local
+            local_words[n_local] = known[slot]
+            local_as[n_local, 0], local_as[n_local, 1], local_as[n_local, 2] = row[GENERATION], row[CLIENT], row[FLOW]
+            n_local += 1
         row[LAST] = time
         ends = False
         if is_tcp:
@@ -219,4 +214,4 @@ def track(
         rows[n], locals_[n], gaps[n], is_end[n] = i, row[LOCAL], gap, ends
         direction[n] = 1 if row[CLIENT] != side else 0
         n += 1
-    return n, n_local, n_opened
+    return n, n_local

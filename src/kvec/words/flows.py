@@ -19,6 +19,7 @@ class FlowSettings:
     active: float | None = None  # seconds after which a flow is cut, however busy it is
     keyed: str = "inner"  # by the packet inside a tunnel, or by the tunnel's own (`outer`)
     max_flows: int = 200_000  # pairs of endpoints that are remembered; the one whose last packet is oldest goes first
+    min_packets: int = 10  # labelled flows of fewer packets are left out of training
 
     def __post_init__(self) -> None:
         """Check every setting."""
@@ -29,5 +30,7 @@ class FlowSettings:
                 continue
             if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
                 raise SettingError(f"{name} is {given!r}; it must be a number of seconds above 0")
-        if isinstance(self.max_flows, bool) or not isinstance(self.max_flows, Integral) or self.max_flows < 1:
-            raise SettingError(f"max_flows is {self.max_flows!r}; it must be a whole number of at least 1")
+        for name in ("max_flows", "min_packets"):
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
+                raise SettingError(f"{name} is {given!r}; it must be a whole number of at least 1")
