@@ -16,6 +16,7 @@ from typer import Argument, Option
 
 from kvec import __version__
 from kvec.doors.flags import SchemaFlags, with_schema_flags
+from kvec.doors.label_command import label
 from kvec.doors.messages import Stopped, one_line, say, warn_of
 from kvec.doors.stream_command import stream
 from kvec.words.errors import KvecError, SettingError
@@ -327,6 +328,7 @@ app.command(
     epilog="Examples: [bold]kvec stream model items.ndjson -o decisions.ndjson[/bold], "
     "[bold]tail -F items.ndjson | kvec stream model --state kept[/bold]"
 )(stream)
+app.command(epilog="Example: [bold]kvec label captures --by sni -o labels.csv[/bold]")(label)
 
 
 def _print_json(plain: Any) -> None:
