@@ -12,7 +12,7 @@ import pytest
 
 from kvec.read.endpoints import protocol_numbers
 from kvec.read.flow_labels import read_flow_labels
-from kvec.read.flows import PROTOCOLS
+from kvec.read.flow_names import PROTOCOLS
 from kvec.words.errors import DataError
 
 OWN = "capture,client,client_port,server,server_port,protocol,start,end,label,by\n"
