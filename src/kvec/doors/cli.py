@@ -16,9 +16,11 @@ from typer import Argument, Option
 
 from kvec import __version__
 from kvec.doors.flags import SchemaFlags, with_schema_flags
+from kvec.doors.flows_command import flows
 from kvec.doors.label_command import label
 from kvec.doors.messages import Stopped, one_line, say, warn_of
 from kvec.doors.stream_command import stream
+from kvec.doors.watch_command import watch
 from kvec.words.errors import KvecError, SettingError
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
@@ -48,7 +50,12 @@ Model = Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train
 Device = Annotated[str, Option("--device", metavar="auto|cpu|cuda", help="Where the network runs.")]
 Json = Annotated[bool, Option("--json", help="Print one JSON object, and nothing else on the standard output.")]
 Labels = Annotated[
-    Path | None, Option("--labels", metavar="FILE", help="A second table with the labels, joined per key.")
+    Path | None,
+    Option(
+        "--labels",
+        metavar="FILE",
+        help="A second table with the labels, joined per key; for captures also by-file or by-folder.",
+    ),
 ]
 
 
@@ -328,7 +335,12 @@ app.command(
     epilog="Examples: [bold]kvec stream model items.ndjson -o decisions.ndjson[/bold], "
     "[bold]tail -F items.ndjson | kvec stream model --state kept[/bold]"
 )(stream)
+app.command(epilog="Example: [bold]kvec flows day1.pcap -o items.parquet[/bold]")(flows)
 app.command(epilog="Example: [bold]kvec label captures --by sni -o labels.csv[/bold]")(label)
+app.command(
+    epilog="Examples: [bold]kvec watch model day2.pcap --speed 10[/bold], "
+    "[bold]sudo kvec watch model -i eth0 --filter 'tcp port 443'[/bold]"
+)(watch)
 
 
 def _print_json(plain: Any) -> None:

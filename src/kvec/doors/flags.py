@@ -58,11 +58,24 @@ class SchemaFlags:
         str | None, _flag("--label", metavar="COLUMNS", help="What is to be told; several as in gender,age.")
     ] = None
     labels: Annotated[
-        Path | None, _flag("--labels", metavar="FILE", help="A second table with the labels, joined per key.")
+        Path | None,
+        _flag(
+            "--labels",
+            metavar="FILE",
+            help="A second table with the labels, joined per key; for captures also by-file or by-folder.",
+        ),
     ] = None
     end: Annotated[str | None, _flag("--end", metavar="COLUMN", help="Marks the last item of a sequence.")] = None
     expiry: Annotated[
         float | None, _flag("--expiry", metavar="SECONDS", help="After so long a silence a sequence is over.")
+    ] = None
+    tangling: Annotated[
+        str | None,
+        _flag(
+            "--tangling",
+            metavar="OF:NUMBER:CLOCK",
+            help="Put sequences side by side, as in key:8:common or group:3:order; none: as they come.",
+        ),
     ] = None
     schema: Annotated[
         Path | None, _flag("--schema", metavar="FILE", help="A TOML with all this; other flags go before it.")
@@ -88,6 +101,9 @@ class SchemaFlags:
             plain.pop("outcome", None)
         if self.labels is not None:
             plain.pop("labels_file", None)
+        if self.tangling is not None:
+            plain.pop("tangling", None)
+            plain |= {} if self.tangling == "none" else {"tangling": _tangling(self.tangling)}
         plain["values"] = self._values(schema)
         return Schema.from_dict(plain, where="the flags")
 
@@ -105,6 +121,13 @@ class SchemaFlags:
                 raise SettingError(f"--kind names {name!r}, which is no value field; fields: {named}")
             known[name] = known[name] | {"kind": kind}
         return known
+
+
+def _tangling(text: str) -> dict[str, Any]:
+    of, number, clock = [*text.split(":"), "order"][:3] if text.count(":") in (1, 2) else ("", "", "")
+    if not number.isdecimal():
+        raise SettingError(f"--tangling is {text!r}; write it as in key:8:common, group:3:order, or none")
+    return {"of": of, "number": int(number), "clock": clock}
 
 
 def with_schema_flags(command: Callable[..., None]) -> Callable[..., None]:

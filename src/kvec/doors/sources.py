@@ -1,4 +1,4 @@
-"""From a path on the command line to a table of items: general tables, MovieLens folders, the authors' .npy files."""
+"""From a path on the command line to a table of items: tables, captures, MovieLens folders, the authors' .npy files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kvec.doors.flags import SchemaFlags
 from kvec.doors.messages import say
 from kvec.read.authors import npy_files, read_authors
 from kvec.read.files import ending
+from kvec.read.packet_labels import read_captures, whole_schema
+from kvec.read.packet_table import holds_captures
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import find_schema, read_table, schema_beside
 from kvec.read.table import Table
@@ -21,7 +23,9 @@ from kvec.words.schema import Schema
 
 
 def read_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
-    """Read a table as its flags say, and tell where the rest of its schema came from."""
+    """Read a table or captures as their flags say, and tell where the rest of the schema came from."""
+    if holds_captures(path):
+        return _captures_by_flags(path, flags)
     loaded = _special(path, flags.label)
     if loaded is not None:
         frame, schema, kind = loaded
@@ -36,11 +40,27 @@ def read_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
 
 
 def read_by_schema(path: Path, schema: Schema, labels: Path | None = None) -> Table:
-    """Read a table as the schema of a model says; its labels may be missing."""
+    """Read a table or captures as the schema of a model says; labels may be missing."""
+    if holds_captures(path):
+        return read_captures(path, schema, labels, _passed_by)
     loaded = _special(path, schema.labels[0] if schema.labels else None)
     source = path if loaded is None else loaded[0]
     table = read_table(source, schema, labels=labels, labels_optional=True)
     return replace(table, source=str(path))
+
+
+def _captures_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
+    file = flags.schema or schema_beside(path)
+    schema = flags.over(whole_schema(Schema.from_toml(file) if file else Schema()))
+    if flags.tangling == "none" and not schema.group:
+        schema = replace(schema, group="capture")
+    table = read_captures(path, schema, flags.labels, _passed_by)
+    n = table.frame["tangle"].n_unique()
+    return table, f"the packets of {n:,} capture{'s' * (n != 1)}" + (f" and {file}" if file else "")
+
+
+def _passed_by(problem: str) -> None:
+    say(f"warning: passed over: {problem}")
 
 
 def take_part(table: Table, split: dict[str, Any] | None, part: str, model: Path) -> tuple[Table, Table | None]:

@@ -47,9 +47,12 @@ def train_model(
     table, origin = read_by_flags(data, flags)
     warn_of(table, but_not=("missing labels",))  # they are refused below
     if not table.schema.label_names:
-        raise DataError(
-            f"{data}: no label column is named; name one with --label, or a second table that holds it with --labels"
+        way_out = (
+            "say --labels by-file, by-folder or FILE; kvec label makes such a file"
+            if table.schema.packets
+            else "name one with --label, or a second table that holds it with --labels"
         )
+        raise DataError(f"{data}: no label column is named; {way_out}")
     if not quiet:
         _tell_schema(table, origin)
     held_out: Table | None = None

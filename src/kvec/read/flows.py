@@ -79,6 +79,7 @@ class Flows:
         self._table = np.zeros(0, np.int32)
         self._datagrams = np.zeros((N_DATAGRAMS, 3), np.int64)
         self._firsts = np.zeros((N_DATAGRAMS, WIDTH // 8), np.int64)
+        self._now = 0  # ns, of the newest packet
         self._idle = _ns(self.settings.idle)
         self._active = -1 if self.settings.active is None else _ns(self.settings.active)
 
@@ -96,13 +97,14 @@ class Flows:
         """The items of the next block of packets."""
         n = len(packets)
         self._grow(n)
+        times = self._in_order(packets.times)
         rows, gaps = np.zeros(n, np.int64), np.zeros(n, np.int64)
         local, direction, is_end = np.zeros(n, np.int32), np.zeros(n, np.uint8), np.zeros(n, np.bool_)
         words, named = np.zeros((n, WIDTH // 8), np.int64), np.zeros((n, 3), np.int64)
         counts = np.zeros(len(REASONS), np.int64)
         forgotten = int(self._kept[N_FORGOTTEN])
         n_items, n_flows = track(
-            packets.times, layers.problem, layers.endpoints.view(np.int64), layers.flipped, layers.protocol,
+            times, layers.problem, layers.endpoints.view(np.int64), layers.flipped, layers.protocol,
             layers.flags, layers.payload, layers.sequence, layers.acknowledged, layers.fragment, layers.is_later,
             self._idle, self._active, self.settings.max_flows, self._seed,
             self._table, self._state, self._known, self._kept, self._datagrams, self._firsts,
@@ -118,7 +120,7 @@ class Flows:
         return Arrived(
             row=row,
             key=key.gather(of),
-            time=packets.times[row] / 1e9,
+            time=times[row] / 1e9,
             size=packets.wire[row],
             direction=direction[:n_items],
             gap=gaps[:n_items] / 1e9,
@@ -133,6 +135,16 @@ class Flows:
             is_end=is_end[:n_items],
             flow=flow[of],
         )
+
+    def _in_order(self, times: Ints) -> Ints:
+        """The clock of the capture: packets arrive in the order it has them, and time does not run backwards."""
+        if not len(times):
+            return times
+        ordered = np.maximum(np.maximum.accumulate(times), self._now)
+        self._now = int(ordered[-1])
+        if late := int((ordered != times).sum()):
+            self.counters["times set forward to the packet before"] += late
+        return ordered
 
     def _grow(self, n: int) -> None:
         """Make room for as many flows as there are packets, within the limit."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kvec.words.errors import SettingError
+from kvec.words.flows import FlowSettings
 from kvec.words.plain import read_toml, require_choice, require_group, require_known
 
 T = TypeVar("T")
@@ -103,6 +104,7 @@ class Schema:
     separator: str = " "  # between the elements of a list column stored as text
     outcome: Outcome | None = None
     tangling: Tangling | None = None
+    packets: FlowSettings | None = None  # how the packets of captures become flows
 
     def __post_init__(self) -> None:
         """Check that the parts fit together."""
@@ -180,6 +182,9 @@ class Schema:
         if not isinstance(entries.get("tangling"), Tangling | None):
             plain_tangling = require_group(entries["tangling"], "tangling", where)
             entries["tangling"] = _build(Tangling, plain_tangling, f"{where}.tangling")
+        if not isinstance(entries.get("packets"), FlowSettings | None):
+            plain_packets = require_group(entries["packets"], "packets", where)
+            entries["packets"] = _build(FlowSettings, plain_packets, f"{where}.packets")
         return _build(cls, entries, where)
 
     @classmethod

@@ -1,0 +1,109 @@
+"""What `kvec watch` knows of each flow: who speaks with whom, how much was sent, and what the flow was named."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvec.read.flows import Arrived
+from kvec.words.items import Decision
+
+MOST_FLOWS = 200_000  # that are remembered
+
+
+@dataclass(slots=True)
+class Flow:
+    """One flow so far."""
+
+    client: str
+    server: str
+    protocol: str
+    start: float
+    packets: int = 0
+    bytes: int = 0
+    last: float = 0.0
+    decision: Decision | None = None
+
+    @property
+    def earliness(self) -> float:
+        """Share of its packets so far that its name needed."""
+        return 1.0 if self.decision is None else self.decision.n_observed / max(self.packets, 1)
+
+
+class FlowBook:
+    """The flows that were heard of most recently, and sums over all."""
+
+    def __init__(self, most: int = MOST_FLOWS) -> None:
+        self._most = most
+        self._flows: OrderedDict[tuple[str, str], Flow] = OrderedDict()
+        self.packets = self.bytes = self.n_flows = self.n_decided = 0
+        self.labels: Counter[str] = Counter()
+        self._observed: Counter[str] = Counter()  # packets that the names of each label needed
+
+    def take(self, capture: str, arrived: Arrived) -> None:
+        """Count the packets of a block."""
+        flows = self._flows
+        keys, times, sizes = arrived.key.to_list(), arrived.time.tolist(), arrived.size.tolist()
+        for i, (key, time, size) in enumerate(zip(keys, times, sizes, strict=True)):
+            flow = flows.get((capture, key))
+            if flow is None:
+                flow = flows[capture, key] = Flow(
+                    endpoint(arrived.client[i], int(arrived.client_port[i])),
+                    endpoint(arrived.server[i], int(arrived.server_port[i])),
+                    arrived.protocol[i],
+                    time,
+                )
+                self.n_flows += 1
+                if len(flows) > self._most:
+                    flows.popitem(last=False)
+            flow.packets += 1
+            flow.bytes += size
+            flow.last = time
+        self.packets += len(arrived)
+        self.bytes += int(arrived.size.sum())
+
+    def decided(self, decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+        """Note decisions, and give what is known of their flows, as columns beside those of a decision."""
+        known: list[dict[str, Any]] = []
+        for one in decisions:
+            self.n_decided += 1
+            self.labels[one.label] += 1
+            self._observed[one.label] += one.n_observed
+            flow = self._flows.get((str(one.tangle), str(one.key)))
+            if flow is None:
+                known.append({})
+                continue
+            flow.decision = one
+            self._flows.move_to_end((str(one.tangle), str(one.key)))
+            known.append({
+                "client": flow.client, "server": flow.server, "protocol": flow.protocol, "start": flow.start,
+                "time": flow.last, "packets": flow.packets, "bytes": flow.bytes,
+            })  # fmt: skip
+        return known
+
+    def mean_observed(self, label: str) -> float:
+        """Packets that flows of a label needed, on average."""
+        return self._observed[label] / max(self.labels[label], 1)
+
+    def newest(self, n: int) -> Iterator[Flow]:
+        """The flows that were named last, then those that opened last."""
+        named: list[Flow] = []
+        others: list[Flow] = []
+        for flow in reversed(self._flows.values()):
+            (others if flow.decision is None else named).append(flow)
+            if len(named) >= n or len(named) + len(others) >= 4 * n:
+                break
+        yield from (named + others)[:n]
+
+
+def endpoint(address: str, port: int) -> str:
+    """An end of a flow as people write it.
+
+    >>> endpoint("10.0.0.1", 443), endpoint("fe80::1", 53), endpoint("10.0.0.1", 0)
+    ('10.0.0.1:443', '[fe80::1]:53', '10.0.0.1')
+    """
+    if not port:
+        return address
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

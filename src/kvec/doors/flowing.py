@@ -1,0 +1,147 @@
+"""`kvec flows`: packets as a table of items, and what was in them for people to read."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from kvec.doors.flow_book import endpoint
+from kvec.doors.messages import say
+from kvec.doors.packet_sources import Interface, open_packets
+from kvec.doors.running import Stopping
+from kvec.doors.writing import require_place
+from kvec.read.captures import Packets
+from kvec.read.packet_labels import labelled
+from kvec.read.packet_table import PacketTable, packet_schema, read_packets, table_of
+from kvec.report.canvas import write_whole
+from kvec.report.text import clock, plain, table
+from kvec.words.errors import SettingError
+from kvec.words.flows import FlowSettings
+
+ENDINGS = (".parquet", ".ndjson", ".jsonl")
+SHOWN = 40  # flows that are shown
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for on the command line."""
+
+    captures: tuple[Path, ...] = ()
+    interface: str | None = None
+    filter: str = ""
+    seconds: float | None = None
+    output: Path | None = None
+    form: str = "table"
+    fields: str = "size,direction"
+    labels: str | None = None
+    min_packets: int = 1
+    keyed: str = "inner"
+    idle: float = 120.0
+    active: float | None = None
+
+
+def show_flows(wishes: Wishes) -> None:
+    """Write the items, or show the flows."""
+    require_place(wishes.output, ENDINGS)
+    if wishes.form not in ("table", "ndjson", "json"):
+        raise SettingError(f"--format is {wishes.form!r}; it can be table, ndjson or json")
+    settings = FlowSettings(idle=wishes.idle, active=wishes.active, keyed=wishes.keyed)
+    fields = [name.strip() for name in wishes.fields.split(",") if name.strip()]
+    packet_schema(settings, fields)  # refuses unknown fields
+    if wishes.interface is None:
+        found = read_packets(_given(wishes), settings, fields, lambda text: say(f"warning: passed over: {text}"))
+    else:
+        found = _listen(wishes, settings, fields)
+    if wishes.labels is not None:
+        found, notes = labelled(found, wishes.labels, fields, wishes.min_packets)
+        for note in notes:
+            say(note.text)
+    if wishes.output is not None:
+        _write(found.items, wishes.output)
+        say(f"{found.items.height:,} items of {found.flows.height:,} flows are in {wishes.output}")
+    elif wishes.form == "ndjson":
+        sys.stdout.write(found.items.write_ndjson())
+        return
+    print(json.dumps(_plain(found), allow_nan=False) if wishes.form == "json" else flows_text(found))
+
+
+def flows_text(found: PacketTable) -> str:
+    """The largest flows, sums, and what belongs to no flow."""
+    flows = found.flows.sort("packets", descending=True, maintain_order=True)
+    rows = [
+        (
+            plain(endpoint(one["client"], one["client_port"]), 34),
+            plain(endpoint(one["server"], one["server_port"]), 34),
+            one["protocol"], f"{one['packets']:,}", f"{one['bytes']:,}", clock(one["end"] - one["start"]),
+            "ended" if one["is_over"] else "", *([plain(one["label"], 24)] if "label" in one else []),
+        )
+        for one in flows.head(SHOWN).iter_rows(named=True)
+    ]  # fmt: skip
+    header = (
+        "client",
+        "server",
+        "",
+        "packets",
+        "bytes",
+        "lasted",
+        "",
+        *(["label"] if "label" in flows.columns else []),
+    )
+    parts = [table(rows, header, right=(3, 4, 5))]
+    if (left := flows.height - SHOWN) > 0:
+        parts[0] += f"\n… and {left:,} more flows; -o items.parquet writes the items of all"
+    n_over = int(flows["is_over"].sum())
+    parts.append(
+        f"{found.items.height:,} packets ({int(flows['bytes'].sum()):,} bytes) of {flows.height:,} flows in "
+        f"{len(found.captures):,} capture{'s' * (len(found.captures) != 1)}; {n_over:,} flows ended"
+    )
+    if found.counters:
+        lost = [(reason, f"{n:,}") for reason, n in found.counters.most_common()]
+        parts.append(table(lost, ("noticed", "packets"), right=(1,)))
+    return "\n\n".join(parts)
+
+
+def _given(wishes: Wishes) -> tuple[Path, ...]:
+    if not wishes.captures:
+        raise SettingError("name captures, or an interface with -i")
+    return wishes.captures
+
+
+def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> PacketTable:
+    """The flows of an interface until someone stops, or the time is over."""
+    source = open_packets(wishes.captures, wishes.interface, wishes.filter, "full", 256, False)
+    assert isinstance(source, Interface)
+    until = None if wishes.seconds is None else time.monotonic() + wishes.seconds
+    say(f"listening to {source.name}; stop with Ctrl-C")
+    with Stopping() as stopping:
+
+        def blocks() -> Iterator[Packets]:
+            for _, packets in source.blocks():
+                if stopping.is_asked or (until is not None and time.monotonic() > until):
+                    return
+                yield packets
+
+        found = table_of([(source.name, Path(source.name), blocks(), Counter())], settings, fields)
+    say(source.lost)
+    return found
+
+
+def _write(items: pl.DataFrame, path: Path) -> None:
+    content = io.BytesIO()
+    if path.suffix.lower() == ".parquet":
+        items.write_parquet(content)
+    else:
+        items.write_ndjson(content)
+    write_whole(path, content.getvalue())
+
+
+def _plain(found: PacketTable) -> dict[str, object]:
+    return {"flows": found.flows.to_dicts(), "not_in_a_flow": dict(found.counters)}

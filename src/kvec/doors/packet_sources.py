@@ -1,0 +1,144 @@
+"""Where packets come from: captures one after the other, at any speed, or an interface."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from kvec.doors.messages import say
+from kvec.read.captures import Packets
+from kvec.read.listening import Listener
+from kvec.read.packet_table import each_capture
+from kvec.read.rights import drop_rights
+from kvec.words.errors import SettingError
+
+PAUSE = 0.2  # seconds without a packet after which an empty block says that time passes
+
+
+class PacketSource(Protocol):
+    """Blocks of packets, each with the name of its capture; an empty block says only that time passes."""
+
+    name: str
+    is_live: bool
+    counters: Counter[str]  # what could not be read, by reason
+
+    def blocks(self) -> Iterator[tuple[str, Packets]]:
+        """The blocks as they come."""
+
+
+class Files:
+    """Captures, as fast as they can be read or `speed` times as fast as they were taken."""
+
+    is_live = False
+
+    def __init__(self, paths: Sequence[Path], speed: float | None = None) -> None:
+        self.name = ", ".join(map(str, paths[:3])) + (", …" if len(paths) > 3 else "")
+        self.counters: Counter[str] = Counter()
+        self._paths, self._speed = paths, speed
+
+    def blocks(self) -> Iterator[tuple[str, Packets]]:
+        """The captures one after the other."""
+        for name, _, capture in each_capture(self._paths, lambda problem: say(f"warning: passed over: {problem}")):
+            pace = None if self._speed is None else _Pace(self._speed)
+            for packets in capture:
+                if pace is None:
+                    yield name, packets
+                else:
+                    for part in pace.parts(packets):
+                        yield name, part
+            self.counters += capture.counters
+
+
+class _Pace:
+    """Lets packets out when they are due."""
+
+    def __init__(self, speed: float) -> None:
+        self._speed = speed
+        self._begin: tuple[int, int] | None = None  # time of the first packet, and when it was let out
+
+    def parts(self, packets: Packets) -> Iterator[Packets]:
+        """A block in parts, each when its packets are due; while none is, empty ones."""
+        at = 0
+        while at < len(packets):
+            if self._begin is None:
+                self._begin = int(packets.times[0]), time.monotonic_ns()
+            first, started = self._begin
+            reached = first + int((time.monotonic_ns() - started) * self._speed)
+            late = packets.times[at:] > reached
+            until = at + (int(late.argmax()) if late.any() else len(late))
+            yield part(packets, at, until)
+            at = until
+            if at < len(packets):
+                due = (int(packets.times[at]) - reached) / self._speed / 1e9
+                time.sleep(min(max(due, 0.0), PAUSE))
+
+
+class Interface:
+    """A network interface that is listened to until someone stops."""
+
+    is_live = True
+
+    def __init__(self, interface: str, filter: str, snap: int, promiscuous: bool) -> None:
+        self.name = interface
+        self.counters: Counter[str] = Counter()
+        self._listener = Listener(interface, filter, snap, promiscuous)
+        if told := drop_rights():
+            say(told)
+
+    def blocks(self) -> Iterator[tuple[str, Packets]]:
+        """What passes, and an empty block now and then while nothing does."""
+        with self._listener:
+            while True:
+                yield self.name, self._listener.packets(PAUSE)
+
+    @property
+    def lost(self) -> str:
+        """What the kernel counted."""
+        c = self._listener.counters()
+        return (
+            f"{c.received:,} packets passed the filter, {c.dropped + c.dropped_by_interface:,} were lost by the kernel"
+        )
+
+
+def open_packets(
+    paths: Sequence[Path], interface: str | None, filter: str, speed: str, snap: int, promiscuous: bool
+) -> Files | Interface:
+    """The source that is meant."""
+    if (interface is None) == (not paths):
+        raise SettingError("name captures, or an interface with -i, and not both")
+    if interface is not None:
+        if speed != "full":
+            raise SettingError("--speed is for captures; an interface has the speed it has")
+        return Interface(interface, filter, snap, promiscuous)
+    if filter:
+        raise SettingError("--filter is for interfaces; cut captures with: tcpdump -r FILE -w NEW 'FILTER'")
+    return Files(paths, speed_of(speed))
+
+
+def speed_of(text: str) -> float | None:
+    """How many times as fast as it was taken a capture is replayed; None for as fast as can be.
+
+    >>> speed_of("full"), speed_of("real"), speed_of("10")
+    (None, 1.0, 10.0)
+    """
+    if text == "full":
+        return None
+    try:
+        speed = 1.0 if text == "real" else float(text.removesuffix("x"))
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise SettingError(f"--speed is {text!r}; it can be real, full, or a number such as 10 for ten times as fast")
+    return speed
+
+
+def part(packets: Packets, begin: int, end: int) -> Packets:
+    """Some packets of a block."""
+    chosen = slice(begin, end)
+    return Packets(
+        packets.data, packets.starts[chosen], packets.sizes[chosen], packets.wire[chosen], packets.times[chosen],
+        packets.links[chosen],
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""The words of `kvec watch` on the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+_LIVE = "Listening to an interface"
+
+
+def watch(
+    model: Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written, of packets.")],
+    captures: Annotated[
+        list[Path] | None,
+        Argument(
+            metavar="[CAPTURES]...",
+            help="Captures (pcap, pcapng, also compressed or in .7z), or folders of them.",
+            show_default=False,
+        ),
+    ] = None,
+    interface: Annotated[
+        str | None,
+        Option("-i", "--interface", metavar="IFACE", help="Listen here.", rich_help_panel=_LIVE, show_default=False),
+    ] = None,
+    filter: Annotated[
+        str,
+        Option(
+            metavar="BPF", help="Only these packets, as in 'tcp port 443'.", rich_help_panel=_LIVE, show_default=False
+        ),
+    ] = "",
+    seconds: Annotated[
+        float | None, Option(help="Stop after so long.", rich_help_panel=_LIVE, show_default=False)
+    ] = None,
+    snap: Annotated[
+        int, Option(metavar="BYTES", help="Of each packet, take the first so many.", rich_help_panel=_LIVE)
+    ] = 256,
+    promiscuous: Annotated[
+        bool, Option("--promiscuous", help="Also packets that are not for this machine.", rich_help_panel=_LIVE)
+    ] = False,
+    speed: Annotated[
+        str, Option(metavar="full|real|N", help="Replay captures as fast as can be, as they were, or N times as fast.")
+    ] = "full",
+    output: Annotated[
+        Path | None, Option("-o", "--output", metavar="FILE", help="A .ndjson file for the decisions.")
+    ] = None,
+    form: Annotated[
+        str | None,
+        Option(
+            "--format",
+            metavar="table|ndjson",
+            help="What is shown: a live table in a terminal, else a line per decision.",
+            show_default=False,
+        ),
+    ] = None,
+    pcap_out: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Sort the packets into a capture per label here.", show_default=False),
+    ] = None,
+    threshold: Annotated[
+        float | None, Option(metavar="θ", help="Decide at this halting score, not the model's.", show_default=False)
+    ] = None,
+    max_live_keys: Annotated[int | None, Option(metavar="N", help="Flows watched at once.", show_default=False)] = None,
+) -> None:
+    """Name flows while they run: from captures, replayed at any speed, or live from an interface."""
+    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(threads, "1")  # before NumPy is there: its matrices are small here, and threads slow them
+    from kvec.doors.flow_watching import Wishes, watch_packets
+
+    limits = {} if max_live_keys is None else {"max_live_keys": max_live_keys}
+    code = watch_packets(Wishes(
+        model, tuple(captures or ()), interface, filter, speed, output, form, pcap_out, threshold, seconds, snap,
+        promiscuous, limits,
+    ))  # fmt: skip
+    raise typer.Exit(code)

@@ -1,0 +1,224 @@
+"""Captures from the outside: flows, training by file and folder names, and flows that are named while they run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.doors.made import TINY
+from tests.doors.made_captures import capture, flow, folder
+from tests.doors.streamed import assert_same, decided
+from tests.doors.test_splitting import packets_in
+from tests.read.making_packets import pcap
+
+from kvec.doors.cli import run
+from kvec.doors.packet_sources import Files
+from kvec.estimator import load
+from kvec.read.captures import open_capture
+
+CLOCK = ("--tangling", "group:2:common")
+LEARN = (
+    *TINY,
+    "--epochs",
+    "12",
+    "--set",
+    "training.learning_rate=0.01",
+    "--set",
+    "encoder.dropout=0",
+    "--set",
+    "training.delay_cost=0.3",
+    "--quiet",
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that tells both kinds of flows apart, and the captures it was trained on."""
+    made = tmp_path_factory.mktemp("captures")
+    captures = folder(made / "captures")
+    assert run(["train", str(captures), "--labels", "by-folder", *CLOCK, "-o", str(made / "model"), *LEARN]) == 0
+    return made / "model"
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    return capture(tmp_path / "mixed.pcap", "ask send", seed=99, n_flows=12)
+
+
+# -- flows --------------------------------------------------------------------------------------------------------
+
+
+def test_flows_are_shown_with_sums(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["flows", str(mixed)]) == 0
+    said = capsys.readouterr().out
+    assert "10.0.0.7:20000  192.0.2.1:443  tcp       38" in said
+    assert "456 packets" in said and "12 flows in 1 capture; 12 flows ended" in said
+
+
+def test_items_are_written_with_the_fields_that_were_chosen(mixed: Path, tmp_path: Path) -> None:
+    fields = "size,direction,gap,flags,payload,ttl,client_port,server_port"
+    for ending in ("parquet", "ndjson"):
+        assert run(["flows", str(mixed), "-o", str(tmp_path / f"items.{ending}"), "--fields", fields]) == 0
+    items = pl.read_parquet(tmp_path / "items.parquet")
+    assert items.columns == ["capture", "key", "time", *fields.split(","), "end"]
+    assert items.rows() == pl.read_ndjson(tmp_path / "items.ndjson").rows()
+    one = items.filter(pl.col("client_port") == 20_003)
+    assert one["size"].to_list()[:3] == [54, 54, 54] and one["flags"].to_list()[:3] == [2, 18, 16]
+    assert one["end"].to_list() == [False] * 37 + [True]
+    assert one["gap"][0] == 0 and (one["gap"][1:] > 0).all() and one["ttl"].unique().to_list() == [64]
+    assert set(one["key"]) == {"10.0.0.7:20003-192.0.2.1:443/tcp"}
+
+
+def test_flows_as_json(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["flows", str(mixed), "--format", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["flows"]) == 12 and said["not_in_a_flow"] == {}
+    assert run(["flows", str(mixed), "--format", "ndjson"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 456
+
+
+def test_what_cannot_be_is_refused(mixed: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    assert "no such file" in refused("flows", tmp_path / "none.pcap")
+    assert "'colour' is no field of a packet" in refused("flows", mixed, "--fields", "size,colour")
+    assert "name captures, or an interface with -i" in refused("flows")
+    (tmp_path / "text.pcap").write_text("no capture at all")
+    assert "neither pcap nor pcapng" in refused("flows", tmp_path / "text.pcap")
+    (tmp_path / "nothing.pcap").write_bytes(pcap([]))
+    assert "no packet of it belongs to a flow" in refused("flows", tmp_path / "nothing.pcap")
+    (tmp_path / "empty").mkdir()
+    assert "there is no capture in this folder" in refused("flows", tmp_path / "empty")
+
+
+# -- learning -----------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_per_class_is_split_by_capture(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card = json.loads((model / "kvec.json").read_text())
+    assert card["schema"]["group"] == "capture" and card["schema"]["tangling"]["of"] == "group"
+    assert card["schema"]["packets"]["min_packets"] == 10 and card["schema"]["expiry"] == 120
+    arguments = ["evaluate", str(model), str(model.parent / "captures"), "--split", "test", "--labels", "by-folder"]
+    assert run([*arguments, "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["accuracy"] > 0.9
+
+
+def test_a_file_per_class_is_split_by_flow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, name in (("ask", "Benign/Gmail.pcap"), ("send", "Malware/Zeus-1.pcap"), ("send", "Malware/Zeus-2.pcap")):
+        capture(tmp_path / "set" / name, kind, seed=len(name), n_flows=20)
+    command = ["train", str(tmp_path / "set"), "--labels", "by-file", "-o", str(tmp_path / "model"), *TINY, "--quiet"]
+    assert run(command) == 0
+    card = json.loads((tmp_path / "model" / "kvec.json").read_text())
+    assert card["schema"]["tangling"] == {"number": 8, "of": "key", "clock": "common"}
+    assert card["schema"]["group"] == "capture, key"
+    assert load(tmp_path / "model").classes_.tolist() == ["Gmail", "Zeus"]
+    capsys.readouterr()
+    assert run(["inspect", str(tmp_path / "set"), "--labels", "by-file", "--tangling", "none"]) == 0
+    assert "tangles              3" in capsys.readouterr().out
+
+
+def test_labels_by_five_tuple_and_time(mixed: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    rows = [f"10.0.0.7,{20_000 + i},192.0.2.1,443,tcp,{'ask' if i % 2 else 'send'},port" for i in range(12)]
+    head = "client,client_port,server,server_port,protocol,label,by"
+    (tmp_path / "labels.csv").write_text("\n".join([head, *rows]))
+    output = tmp_path / "items.parquet"
+    assert run(["flows", str(mixed), "--labels", str(tmp_path / "labels.csv"), "-o", str(output)]) == 0
+    items = pl.read_parquet(output)
+    assert dict(items.group_by("label").agg(pl.col("key").n_unique()).iter_rows()) == {"ask": 6, "send": 6}
+    fields = "size,direction,server_port"
+    said = refused("flows", mixed, "--labels", tmp_path / "labels.csv", "--fields", fields, "-o", output)
+    assert "the labels were made from server_port, which the model would see" in said
+
+
+def test_captures_without_labels_cannot_be_trained_on(mixed: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    said = refused("train", mixed, "-o", tmp_path / "model", "--quiet")
+    assert "--labels by-file, by-folder or FILE; kvec label makes such a file" in said
+
+
+def test_short_flows_are_left_out_as_the_schema_says(tmp_path: Path, refused: Callable[..., str]) -> None:
+    captures = folder(tmp_path / "captures", n_each=3)
+    (tmp_path / "long.toml").write_text("[packets]\nmin_packets = 39\n")
+    said = refused("inspect", captures, "--labels", "by-folder", "--schema", tmp_path / "long.toml")
+    assert "no labelled flow has 39 packets; the longest has 38" in said
+
+
+# -- watching -----------------------------------------------------------------------------------------------------
+
+
+def decided_by_tables(model: Path, mixed: Path, tmp_path: Path) -> dict[str, Any]:
+    assert run(["flows", str(mixed), "-o", str(tmp_path / "items.parquet")]) == 0
+    output = tmp_path / "decided.ndjson"
+    assert run(["decide", str(model), str(tmp_path / "items.parquet"), "--as-it-is", "-o", str(output)]) == 0
+    return decided(output)
+
+
+@pytest.mark.parametrize("form", ["pcap", "late", "pcap.gz"])
+def test_watch_decides_as_decide_does(model: Path, mixed: Path, tmp_path: Path, form: str) -> None:
+    if form == "late":  # a clock that steps back now and then
+        frames = [f for seed in (3, 5, 4) for f in flow("ask", "10.0.0.8", 30_000 + seed, seed, random.Random(seed))]
+        mixed.write_bytes(pcap(frames))
+    elif form == "pcap.gz":
+        packed = mixed.with_name("mixed.pcap.gz")
+        packed.write_bytes(gzip.compress(mixed.read_bytes()))
+        mixed = packed
+    output = tmp_path / "watched.ndjson"
+    assert run(["watch", str(model), str(mixed), "-o", str(output)]) == 0
+    watched = decided(output)
+    assert_same(watched, decided_by_tables(model, mixed, tmp_path))
+    one = watched[f"{mixed.name}/{next(iter(watched.values()))['key']}/0"]
+    assert one["client"].startswith("10.0.0.") and one["server"] == "192.0.2.1:443" and one["protocol"] == "tcp"
+    assert 0 < one["n_observed"] <= one["packets"] <= 38
+
+
+def test_watch_tells_what_it_saw(model: Path, mixed: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["watch", str(model), str(mixed)]) == 0
+    out, err = capfd.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert len(rows) == 12
+    right = {f"10.0.0.7:{20_000 + i}": "send" if i % 2 else "ask" for i in range(12)}
+    assert sum(right[row["client"]] == row["label"] for row in rows) >= 11
+    assert "456 packets" in err and "12 flows named" in err and "packets needed" in err
+
+
+def test_packets_go_to_the_file_of_their_label(model: Path, mixed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "by label"
+    assert run(["watch", str(model), str(mixed), "-o", str(tmp_path / "d.ndjson"), "--pcap-out", str(folder)]) == 0
+    sorted_out = {path.stem: packets_in(path) for path in folder.iterdir()}
+    assert sum(map(len, sorted_out.values())) == 456
+    for label, packets in sorted_out.items():
+        keys = {row["key"] for row in decided(tmp_path / "d.ndjson").values() if row["label"] == label}
+        assert len(packets) == 38 * len(keys)
+    with open_capture(folder / f"{next(iter(sorted_out))}.pcapng") as again:
+        assert sum(len(block) for block in again) == len(next(iter(sorted_out.values())))
+
+
+def test_a_capture_is_replayed_at_its_own_speed(mixed: Path) -> None:
+    begin = time.monotonic()
+    n = sum(len(packets) for _, packets in Files([mixed], speed=4.0).blocks())
+    with open_capture(mixed) as whole:
+        times = [time for block in whole for time in block.times.tolist()]
+    assert n == 456
+    assert (times[-1] - times[0]) / 4e9 * 0.9 < time.monotonic() - begin < 5
+
+
+def test_wishes_that_cannot_be(model: Path, mixed: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    assert "--speed is 'fast'" in refused("watch", model, mixed, "--speed", "fast")
+    assert "not both" in refused("watch", model)
+    assert "not both" in refused("watch", model, mixed, "-i", "lo")
+    assert "--format is 'xml'" in refused("watch", model, mixed, "--format", "xml")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    assert "holds something already" in refused("watch", model, mixed, "--pcap-out", tmp_path / "full")
+
+
+def test_a_model_of_other_things_is_refused(
+    lively: Any, mixed: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    said = refused("watch", lively.model, tmp_path / "none.pcap")
+    assert "no such file" in said or "was not trained on packets" in said
