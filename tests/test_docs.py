@@ -15,6 +15,7 @@ import kvec
 from kvec.learn.display import SCORES, TERMS
 from kvec.words import schema
 from kvec.words.config import PRESETS, Config
+from kvec.words.flows import FlowSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -24,6 +25,7 @@ SECTIONS = {
     "Value fields": schema.Field,
     "A label that is an event": schema.Outcome,
     "Re-tangling": schema.Tangling,
+    "Packets of captures": FlowSettings,
 }
 
 

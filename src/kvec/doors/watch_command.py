@@ -17,7 +17,7 @@ def watch(
     captures: Annotated[
         list[Path] | None,
         Argument(
-            metavar="[CAPTURES]...",
+            metavar="CAPTURES",
             help="Captures (pcap, pcapng, also compressed or in .7z), or folders of them.",
             show_default=False,
         ),
