@@ -22,7 +22,7 @@ def _stamp() -> str:
 def compiled(function: F) -> F:
     """The function in machine code that never reads outside an array."""
     try:
-        made = njit(cache=True, nogil=True, boundscheck=True)(function)
+        made: Any = njit(cache=True, nogil=True, boundscheck=True)(function)
     except RuntimeError:  # no folder that the compiled code could be kept in
         return cast(F, njit(nogil=True, boundscheck=True)(function))
     with suppress(AttributeError, OSError):

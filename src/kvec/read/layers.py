@@ -129,8 +129,7 @@ def _dissect(
                 payload[i], payload_at[i] = max(size, 0), where if where < min(end, last) else -1
                 sequence[i], acknowledged[i] = sent, seen
                 is_later[i] = part == LATER
-                fragment[i] = 0
-                if part != WHOLE:
+                if part != WHOLE:  # else what it lies in may be a fragment
                     fragment[i] = _datagram(data, source_at, version, above, identity, tag1, tag2, number)
                 if not is_inner or part == LATER:
                     break

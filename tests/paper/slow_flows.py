@@ -1,0 +1,113 @@
+"""The rules of flows as a plain loop over plain packets: what the compiled loop must give."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+SECOND = 10**9
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet between two ends, of which each is an address and a port."""
+
+    time: int  # ns
+    source: tuple[str, int]
+    target: tuple[str, int]
+    protocol: str = "tcp"
+    flags: int = ACK
+    sequence: int = 0
+    acknowledged: int = 0
+    payload: int = 0
+
+
+@dataclass
+class Flow:
+    """What is known of the newest flow between two ends."""
+
+    number: int
+    generation: int
+    client: tuple[str, int]
+    started: int
+    last: int
+    phase: str = "open"
+    opened_by: int | None = None
+    answered_by: int | None = None
+    fins: dict[tuple[str, int], int] = field(default_factory=dict)
+    acked: set[tuple[str, int]] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What becomes of a packet."""
+
+    packet: int
+    flow: int
+    generation: int
+    direction: int
+    gap: int
+    is_end: bool
+
+
+class SlowFlows:
+    """Flows in an ordered dictionary, the one that was silent for longest first."""
+
+    def __init__(self, idle: float, active: float | None, most: int) -> None:
+        self.idle, self.active, self.most = idle * SECOND, active and active * SECOND, most
+        self.flows: OrderedDict[tuple[str, frozenset[tuple[str, int]]], Flow] = OrderedDict()
+        self.n_flows = self.n_after = self.n_forgotten = self.n_late = self.now = 0
+
+    def take(self, number: int, p: Packet) -> Given | None:
+        self.n_late += p.time < self.now
+        self.now = max(p.time, self.now)
+        p = replace(p, time=self.now)  # time does not run backwards
+        key = (p.protocol, frozenset((p.source, p.target)))
+        flow = self.flows.pop(key, None)
+        is_syn = p.protocol == "tcp" and p.flags & SYN > 0
+        gap = 0
+        if flow is None or self.begins(flow, p):
+            client = p.target if is_syn and p.flags & ACK else p.source
+            if flow and flow.phase == "cut" and p.time - flow.last <= self.idle and not is_syn:
+                client = flow.client
+            flow = Flow(self.n_flows, flow.generation + 1 if flow else 1, client, p.time, p.time)
+            self.n_flows += 1
+            if len(self.flows) == self.most:
+                _, old = self.flows.popitem(last=False)
+                self.n_forgotten += old.phase == "open"
+        elif flow.phase == "over":
+            self.n_after += 1
+            flow.last = p.time
+            self.flows[key] = flow
+            return None
+        else:
+            gap = p.time - flow.last
+        self.flows[key] = flow
+        flow.last = p.time
+        is_end = p.protocol == "tcp" and self.ends(flow, p)
+        if is_end:
+            flow.phase = "over"
+        elif self.active is not None and p.time - flow.started >= self.active:
+            is_end, flow.phase = True, "cut"
+        return Given(number, flow.number, flow.generation, int(p.source != flow.client), gap, is_end)
+
+    def begins(self, flow: Flow, p: Packet) -> bool:
+        if p.time - flow.last > self.idle or flow.phase == "cut":
+            return True
+        if p.protocol != "tcp" or not p.flags & SYN or p.flags & RST:
+            return False
+        if p.flags & ACK:
+            return flow.phase == "over" and flow.answered_by != p.sequence
+        return flow.opened_by != p.sequence
+
+    def ends(self, flow: Flow, p: Packet) -> bool:
+        if p.flags & SYN and p.flags & ACK:
+            flow.answered_by = p.sequence
+        elif p.flags & SYN:
+            flow.opened_by = p.sequence
+        if p.flags & FIN:
+            flow.fins[p.source] = (p.sequence + p.payload + 1) % 2**32
+        if p.flags & ACK and flow.fins.get(p.target) == p.acknowledged:
+            flow.acked.add(p.source)
+        return p.flags & RST > 0 or len(flow.acked) == 2
