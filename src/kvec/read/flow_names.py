@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -22,6 +25,7 @@ PROTOCOLS = {
     136: "udplite", 137: "mpls",
 }  # fmt: skip
 BY_NUMBER = [PROTOCOLS.get(number, str(number)) for number in range(256)]
+FEW = 1000  # items, for which polars takes longer than Python
 LONGEST_KEY, LONGEST_ADDRESS = 320, 48  # bytes
 NEW_LINE, SPACE, DASH, COLON, SLASH, HASH, DOT, OPENING, CLOSING = b"\n -:/#.[]"
 ZERO, LETTER_A = b"0a"
@@ -36,7 +40,7 @@ _PROTOCOL_WORDS, _TUNNEL_WORDS = _words(BY_NUMBER), _words(list(KINDS))
 _VLAN = np.frombuffer(b"vlan", np.uint8)
 
 
-def names_of(endpoints: Bytes, generations: Ints, clients: Ints) -> tuple[pl.Series, pl.Series, pl.Series]:
+def names_of(endpoints: Bytes, generations: Ints, clients: Ints) -> tuple[list[str], list[str], list[str]]:
     """The keys, clients and servers of flows."""
     n = len(endpoints)
     keys = np.empty(n * LONGEST_KEY, np.uint8)
@@ -46,13 +50,15 @@ def names_of(endpoints: Bytes, generations: Ints, clients: Ints) -> tuple[pl.Ser
         column[:size].tobytes().decode("ascii").split("\n")[:-1]
         for column, size in zip((keys, *ends), sizes, strict=True)
     )
-    key, client, server = (pl.Series(text, dtype=pl.String) for text in texts)
+    key, client, server = texts
     return key, client, server
 
 
-def protocols_of(endpoints: Bytes) -> pl.Series:
-    """The protocols of flows by name."""
-    return pl.Series(BY_NUMBER, dtype=pl.String).gather(endpoints[:, PROTOCOL])
+def spread(texts: Sequence[str], of: npt.NDArray[np.integer[Any]]) -> pl.Series:
+    """The text of each item, from those of its flow or protocol."""
+    if len(of) < FEW:
+        return pl.Series([texts[i] for i in of.tolist()], dtype=pl.String)
+    return pl.Series(texts, dtype=pl.String).gather(of)
 
 
 @compiled

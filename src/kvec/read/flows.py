@@ -12,8 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from kvec.read.captures import Packets
-from kvec.read.flow_names import names_of, protocols_of
-from kvec.read.layers import PORTS, PROBLEMS, WIDTH, Layers
+from kvec.read.flow_names import BY_NUMBER, names_of, spread
+from kvec.read.layers import PORTS, PROBLEMS, PROTOCOL, WIDTH, Layers
 from kvec.read.tracking import (
     AFTER_END,
     COLUMNS,
@@ -119,7 +119,7 @@ class Flows:
         each = np.arange(n_flows)
         return Arrived(
             row=row,
-            key=key.gather(of),
+            key=spread(key, of),
             time=times[row] / 1e9,
             size=packets.wire[row],
             direction=direction[:n_items],
@@ -129,9 +129,9 @@ class Flows:
             ttl=layers.ttl[row],
             client_port=ports[each, client_is][of],
             server_port=ports[each, 1 - client_is][of],
-            client=client.gather(of),
-            server=server.gather(of),
-            protocol=protocols_of(ends).gather(of),
+            client=spread(client, of),
+            server=spread(server, of),
+            protocol=spread(BY_NUMBER, ends[of, PROTOCOL]),
             is_end=is_end[:n_items],
             flow=flow[of],
         )
