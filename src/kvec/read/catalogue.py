@@ -16,7 +16,10 @@ from kvec.words.errors import DataError
 
 _AUTHORS = "https://github.com/tduan-xjtu/kvec_project"
 _NO_LICENCE = "none stated; ask the authors before passing it on"
-_PCAP_STARTS = (b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\x0a\x0d\x0d\x0a")
+_CAPTURE_STARTS = (
+    b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\x0a\x0d\x0d\x0a",
+    b"7z\xbc\xaf\x27\x1c",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def _check_npy(path: Path) -> str:
 
 
 def _check_pcap(path: Path) -> str:
-    return "" if _look(path).startswith(_PCAP_STARTS) else f"{path.name} does not begin like a capture"
+    return "" if _look(path).startswith(_CAPTURE_STARTS) else f"{path.name} does not begin like a capture"
 
 
 def _check_devices(path: Path) -> str:
@@ -136,11 +139,11 @@ _KNOWN: tuple[tuple[Dataset, tuple[str, ...], Callable[[Path], str]], ...] = (
             "USTC-TFC2016",
             "captures of ten benign and ten malicious applications",
             "https://github.com/yungshenglu/USTC-TFC2016",
-            "Benign/*.pcap, Malware/*.pcap (unpack the .7z files)",
+            "Benign/*.pcap, Malware/*.pcap, some as .7z",
             "Mozilla Public License 2.0; cite Wang et al. 2017",
-            "not yet: packet captures cannot be read; turn them into a table of packets first",
+            "the folder itself: kvec train USTC-TFC2016 --labels by-file (in Python: read_captures)",
         ),
-        (r"(^|/)benign/[^/]+\.pcap$", r"(^|/)malware/[^/]+\.pcap$"),
+        (r"(^|/)benign/[^/]+\.(pcap|7z)$", r"(^|/)malware/[^/]+\.(pcap|7z)$"),
         _check_pcap,
     ),
     (
@@ -198,7 +201,7 @@ _KNOWN: tuple[tuple[Dataset, tuple[str, ...], Callable[[Path], str]], ...] = (
             "https://research.aalto.fi/en/datasets/iot-devices-captures",
             "captures_IoT_Sentinel.zip: <device>/Setup-*-STA.pcap",
             "see its page; cite Miettinen et al. 2017",
-            "a table of packets; packet captures cannot be read yet, so turn them into one first",
+            "the folder itself: kvec train captures_IoT_Sentinel --labels by-folder; or a table of its packets",
         ),
         (r"(^|/)(setup-[^/]*-sta\.pcap|iot[-_ ]?sentinel(/.*|[^/]*)\.csv(\.gz)?)$",),
         _check_devices,
