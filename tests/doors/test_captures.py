@@ -207,6 +207,30 @@ def test_a_capture_is_replayed_at_its_own_speed(mixed: Path) -> None:
     assert (times[-1] - times[0]) / 4e9 * 0.9 < time.monotonic() - begin < 5
 
 
+def test_a_filter_lets_some_packets_through(model: Path, mixed: Path, tmp_path: Path) -> None:
+    some = tmp_path / "some" / mixed.name  # what a filter leaves, as a capture of its own
+    some.parent.mkdir()
+    frames = [f for i in (3, 7) for f in flow("ask", "10.0.0.7", 20_000 + i, i / 100, random.Random(i))]
+    others = [f for i in (4, 8) for f in flow("send", "10.0.0.7", 20_000 + i, i / 100, random.Random(i))]
+    some.write_bytes(pcap(sorted(frames, key=lambda f: f.time)))
+    mixed.write_bytes(pcap(sorted(frames + others, key=lambda f: f.time)))
+    only = ("--filter", "tcp port 20003 or tcp port 20007")
+    for name, given in (("whole", (str(some),)), ("filtered", (str(mixed), *only))):
+        assert run(["flows", *given, "-o", str(tmp_path / f"{name}.parquet")]) == 0
+        assert run(["watch", str(model), *given, "-o", str(tmp_path / f"{name}.ndjson")]) == 0
+    assert pl.read_parquet(tmp_path / "filtered.parquet").equals(pl.read_parquet(tmp_path / "whole.parquet"))
+    assert_same(decided(tmp_path / "filtered.ndjson"), decided(tmp_path / "whole.ndjson"))
+    assert len(decided(tmp_path / "whole.ndjson")) == 2
+
+
+def test_filters_that_cannot_be(model: Path, mixed: Path, refused: Callable[..., str]) -> None:
+    wrong = "filter 'tcp portt 80': can't parse filter expression: syntax error; its language: man pcap-filter"
+    assert wrong in refused("watch", model, mixed, "--filter", "tcp portt 80")
+    assert wrong in refused("flows", mixed, "--filter", "tcp portt 80")
+    assert "no packet of it belongs to a flow" in refused("flows", mixed, "--filter", "udp")
+    assert "cannot be used on link type 1" in refused("flows", mixed, "--filter", "wlan type data")
+
+
 def test_wishes_that_cannot_be(model: Path, mixed: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     assert "--speed is 'fast'" in refused("watch", model, mixed, "--speed", "fast")
     assert "not both" in refused("watch", model)

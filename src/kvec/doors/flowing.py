@@ -19,6 +19,7 @@ from kvec.doors.packet_sources import Interface, open_packets
 from kvec.doors.running import Stopping
 from kvec.doors.writing import require_place
 from kvec.read.captures import Packets
+from kvec.read.filtering import Filter
 from kvec.read.packet_labels import labelled
 from kvec.read.packet_table import PacketTable, packet_schema, read_packets, table_of
 from kvec.report.canvas import write_whole
@@ -57,7 +58,8 @@ def show_flows(wishes: Wishes) -> None:
     fields = [name.strip() for name in wishes.fields.split(",") if name.strip()]
     packet_schema(settings, fields)  # refuses unknown fields
     if wishes.interface is None:
-        found = read_packets(_given(wishes), settings, fields, lambda text: say(f"warning: passed over: {text}"))
+        kept = Filter(wishes.filter) if wishes.filter else None
+        found = read_packets(_given(wishes), settings, fields, lambda text: say(f"warning: passed over: {text}"), kept)
     else:
         found = _listen(wishes, settings, fields)
     if wishes.labels is not None:
@@ -120,7 +122,6 @@ def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> Packet
     source = open_packets(wishes.captures, wishes.interface, wishes.filter, "full", 256, False)
     assert isinstance(source, Interface)
     until = None if wishes.seconds is None else time.monotonic() + wishes.seconds
-    say(f"listening to {source.name}; stop with Ctrl-C")
     with Stopping() as stopping:
 
         def blocks() -> Iterator[Packets]:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from kvec.doors.messages import say
 from kvec.read.captures import Packets
+from kvec.read.filtering import Filter
 from kvec.read.listening import Listener
 from kvec.read.packet_table import each_capture
 from kvec.read.rights import drop_rights
@@ -34,22 +35,27 @@ class Files:
 
     is_live = False
 
-    def __init__(self, paths: Sequence[Path], speed: float | None = None) -> None:
+    def __init__(self, paths: Sequence[Path], speed: float | None = None, filter: Filter | None = None) -> None:
         self.name = ", ".join(map(str, paths[:3])) + (", …" if len(paths) > 3 else "")
         self.counters: Counter[str] = Counter()
-        self._paths, self._speed = paths, speed
+        self._paths, self._speed, self._filter = paths, speed, filter
 
     def blocks(self) -> Iterator[tuple[str, Packets]]:
         """The captures one after the other."""
         for name, _, capture in each_capture(self._paths, lambda problem: say(f"warning: passed over: {problem}")):
             pace = None if self._speed is None else _Pace(self._speed)
-            for packets in capture:
-                if pace is None:
-                    yield name, packets
-                else:
-                    for part in pace.parts(packets):
-                        yield name, part
-            self.counters += capture.counters
+            try:
+                for packets in capture if self._filter is None else map(self._filter.passing, capture):
+                    if pace is None:
+                        yield name, packets
+                    else:
+                        for part in pace.parts(packets):
+                            yield name, part
+            finally:  # also where someone stops
+                self.counters += capture.counters
+                if self._filter is not None:
+                    self.counters += self._filter.lost
+                    self._filter.lost.clear()
 
 
 class _Pace:
@@ -69,7 +75,7 @@ class _Pace:
             reached = first + int((time.monotonic_ns() - started) * self._speed)
             late = packets.times[at:] > reached
             until = at + (int(late.argmax()) if late.any() else len(late))
-            yield part(packets, at, until)
+            yield packets.some(slice(at, until))
             at = until
             if at < len(packets):
                 due = (int(packets.times[at]) - reached) / self._speed / 1e9
@@ -85,8 +91,7 @@ class Interface:
         self.name = interface
         self.counters: Counter[str] = Counter()
         self._listener = Listener(interface, filter, snap, promiscuous)
-        if told := drop_rights():
-            say(told)
+        say(f"listening to {interface} {drop_rights()}; stop with Ctrl-C")
 
     def blocks(self) -> Iterator[tuple[str, Packets]]:
         """What passes, and an empty block now and then while nothing does."""
@@ -113,9 +118,7 @@ def open_packets(
         if speed != "full":
             raise SettingError("--speed is for captures; an interface has the speed it has")
         return Interface(interface, filter, snap, promiscuous)
-    if filter:
-        raise SettingError("--filter is for interfaces; cut captures with: tcpdump -r FILE -w NEW 'FILTER'")
-    return Files(paths, speed_of(speed))
+    return Files(paths, speed_of(speed), Filter(filter) if filter else None)
 
 
 def speed_of(text: str) -> float | None:
@@ -133,12 +136,3 @@ def speed_of(text: str) -> float | None:
     if not 0 < speed < float("inf"):
         raise SettingError(f"--speed is {text!r}; it can be real, full, or a number such as 10 for ten times as fast")
     return speed
-
-
-def part(packets: Packets, begin: int, end: int) -> Packets:
-    """Some packets of a block."""
-    chosen = slice(begin, end)
-    return Packets(
-        packets.data, packets.starts[chosen], packets.sizes[chosen], packets.wire[chosen], packets.times[chosen],
-        packets.links[chosen],
-    )  # fmt: skip

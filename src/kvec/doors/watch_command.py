@@ -28,9 +28,7 @@ def watch(
     ] = None,
     filter: Annotated[
         str,
-        Option(
-            metavar="BPF", help="Only these packets, as in 'tcp port 443'.", rich_help_panel=_LIVE, show_default=False
-        ),
+        Option(metavar="BPF", help="Only these packets, as in 'tcp port 443'.", show_default=False),
     ] = "",
     seconds: Annotated[
         float | None, Option(help="Stop after so long.", rich_help_panel=_LIVE, show_default=False)

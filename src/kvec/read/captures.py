@@ -51,6 +51,13 @@ class Packets:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def some(self, chosen: slice | npt.NDArray[np.bool_]) -> Packets:
+        """Some packets of the block."""
+        return Packets(
+            self.data, self.starts[chosen], self.sizes[chosen], self.wire[chosen], self.times[chosen],
+            self.links[chosen],
+        )  # fmt: skip
+
 
 class Capture:
     """A capture to be read once, from its beginning to its end; what cannot be read is counted by reason."""

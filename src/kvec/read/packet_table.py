@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from kvec.read.captures import Capture, Packets, open_captures
+from kvec.read.filtering import Filter
 from kvec.read.flows import Arrived, Flows
 from kvec.read.layers import dissect
 from kvec.words.errors import DataError, SettingError
@@ -103,10 +104,19 @@ def read_packets(
     settings: FlowSettings,
     fields: Sequence[str] = ("size", "direction"),
     passed_by: Callable[[str], object] | None = None,
+    filter: Filter | None = None,
 ) -> PacketTable:
-    """Read captures to their ends: the items of all their flows."""
+    """Read captures to their ends: the items of all their flows, or of the packets that a filter lets through."""
+
+    def blocks(capture: Capture) -> Iterable[Packets]:
+        return capture if filter is None else map(filter.passing, capture)
+
     found = each_capture(given, passed_by)
-    table = table_of(((name, path, capture, capture.counters) for name, path, capture in found), settings, fields)
+    table = table_of(
+        ((name, path, blocks(capture), capture.counters) for name, path, capture in found), settings, fields
+    )
+    if filter is not None:
+        table.counters.update(filter.lost)
     if not table.items.height:
         why = ", ".join(f"{n:,} × {reason}" for reason, n in table.counters.most_common(3))
         raise DataError(f"{given[0]}: no packet of it belongs to a flow{f' ({why})' if why else ''}")
