@@ -17,7 +17,7 @@ from kvec.words.errors import DataError
 PIECE = 1 << 16  # compressed bytes taken at a time
 MOST_MEMORY = 1 << 28  # a stream that asks for a larger window is not read
 MOST_WINDOW = 27  # the same for Zstandard, as a power of two
-DEEPEST = 4  # compressed files inside compressed files
+FREE, MOST_TIMES = 1 << 28, 1000  # bytes that any file may give, and how many times its own size beyond them
 SEVEN_ZIP = b"7z\xbc\xaf\x27\x1c"
 INSTALL = 'pip install "kvec[packets]"'
 
@@ -97,17 +97,21 @@ class Unpacked:
     def __init__(self, source: Source, make: Callable[[], Machine]) -> None:
         self._source, self._make, self._machine = source, make, make()
         self._waiting, self._is_done, self._was_fed = b"", False, False
+        self._taken, self._given = 0, 0
 
     def read1(self, size: int, /) -> bytes:
         """The next bytes."""
         while not self._is_done:
+            if self._given > max(FREE, MOST_TIMES * self._taken):
+                self._is_done = True
+                raise Broken(f"compressed more than {MOST_TIMES:,} times: unpack it first")
             machine = self._machine
             if machine.eof:
                 self._next(machine.unused_data)
                 continue
             given = self._waiting
             if not given and machine.needs_input:
-                given = self._source.read1(PIECE)
+                given = self._take()
                 if not given:
                     self._is_done = True
                     if self._was_fed:
@@ -115,19 +119,23 @@ class Unpacked:
                     break
             self._waiting, self._was_fed = b"", True
             try:
-                if out := machine.decompress(given, size):
-                    return out
-            except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, MemoryError) as error:
+                out = machine.decompress(given, size)
+            except Exception as error:  # each kind raises its own
                 self._is_done = True
                 raise Broken("compressed data broken") from error
-            except Exception as error:  # Zstandard's own, whose package may be missing
-                self._is_done = True
-                raise Broken("compressed data broken") from error
+            self._given += len(out)
+            if out:
+                return out
         return b""
+
+    def _take(self) -> bytes:
+        piece = self._source.read1(PIECE)
+        self._taken += len(piece)
+        return piece
 
     def _next(self, rest: bytes) -> None:
         """Go on with the stream that follows, if one follows; padding ends the file."""
-        rest = rest or self._source.read1(PIECE)
+        rest = rest or self._take()
         if not rest.strip(b"\0"):
             self._is_done = True
         self._machine, self._waiting, self._was_fed = self._make(), rest, False
@@ -186,16 +194,12 @@ def begin_of(peeked: Peeked, name: str) -> bytes:
 def unpacked(source: Source, name: str) -> Peeked:
     """The source without its compression, should it have any."""
     peeked = Peeked(source)
-    for _ in range(DEEPEST):
-        begin = begin_of(peeked, name)
-        kind = next((make for magic, make in KINDS.items() if begin.startswith(magic)), None)
-        if kind is None:
-            break
-        try:
-            peeked = Peeked(Unpacked(peeked, kind()))
-        except DataError as error:
-            raise DataError(f"{name}: {error}") from None
-    return peeked
+    begin = begin_of(peeked, name)
+    kind = next((make for magic, make in KINDS.items() if begin.startswith(magic)), None)
+    try:
+        return Peeked(Unpacked(peeked, kind())) if kind else peeked
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
 
 
 def members(file: IO[bytes], name: str) -> Iterator[tuple[str, IO[bytes]]]:
