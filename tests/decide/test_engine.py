@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from tests.properties.stories import MODEL, assert_same, changed
 
 from kvec.decide.engine import halt_probability
-from kvec.decide.stream import Stream
-from kvec.tangle.arrivals import MOST_ALIKE
+from kvec.decide.stream import Stream, resume
+from kvec.tangle.duplicates import DIGEST, MOST_ALIKE
 from kvec.words.errors import ModelError
 from kvec.words.items import Item, Reason
 from kvec.words.limits import Limits
@@ -87,17 +88,69 @@ def test_a_duplicate_that_comes_late_is_one_all_the_same() -> None:
     assert counted(stream) == {"items": 3, "late": 1, "duplicates": 1, "dropped": 1}
     stream.feed_many([item("a", 1.5, 2), item("a", 1.5, 2)])  # taken as of 2.0, both times
     assert counted(stream) == {"items": 5, "late": 3, "backwards": 1, "duplicates": 2, "dropped": 2}
-    stream.feed(item("a", 1.0))  # but this one's time has passed: a's newest item counts as of 2.0
-    assert stream.counters.duplicates == 2
+    stream.feed_many([item("a", 1.0), item("a", 2.0)])  # the first again, and one at the time that those count at
+    assert counted(stream) == {"items": 7, "late": 4, "backwards": 2, "duplicates": 3, "dropped": 3}
 
 
-def test_duplicates_are_looked_for_among_the_newest() -> None:
+def test_late_items_of_other_times_are_no_duplicates() -> None:
+    stream, taking = waiting(duplicates="drop"), waiting()
+    some = [item("a", 10.0), item("a", 5.0), item("a", 7.0)]
+    stream.feed_many(some)
+    taking.feed_many(some)
+    assert counted(stream) == {"items": 3, "late": 2, "backwards": 2}
+    assert_same(stream.close(), taking.close())
+
+
+def test_a_duplicate_of_an_item_before_the_newest_is_one() -> None:
     stream = waiting(duplicates="drop")
-    stream.feed_many(item("a", 1.0, size) for size in range(MOST_ALIKE + 1))
+    stream.feed_many([item("a", 10.0, 52), item("a", 11.0, 60), item("a", 10.0, 52)])
+    assert counted(stream) == {
+        "items": 3,
+        "late": 1,
+        "backwards": 1,
+        "duplicates": 1,
+        "dropped": 1,
+        "unknown_values": 2,
+    }
+
+
+def test_duplicates_are_looked_for_among_the_newest_of_their_sequence() -> None:
+    stream = waiting(duplicates="drop")
+    stream.feed_many(item("a", 1.0 + size // 2, size) for size in range(MOST_ALIKE + 1))
+    stream.feed_many(item("b", 50.0, size) for size in range(MOST_ALIKE))
     stream.feed(item("a", 1.0, 1))
     assert stream.counters.duplicates == 1
     stream.feed(item("a", 1.0, 0))
     assert stream.counters.duplicates == 1
+    assert {len(one.alike) for one in stream._engines[0].arrivals.live.values()} == {MOST_ALIKE * DIGEST}
+
+
+def test_a_sequence_that_is_over_has_no_duplicates() -> None:
+    stream = waiting(duplicates="drop")
+    stream.feed_many([item("a", 1.0), item("a", 1.0, 2, is_end=True), item("a", 1.0), item("a", 1.0)])
+    assert stream.counters.duplicates == 1
+    assert [(one.sequence, one.n_observed) for one in stream.close()] == [(1, 1)]
+
+
+def test_an_end_mark_is_never_lost_as_a_duplicate() -> None:
+    stream = waiting(duplicates="drop")
+    [decision] = stream.feed_many([item("a", 1.0), item("a", 1.0, is_end=True)])
+    assert (decision.reason, decision.n_observed, stream.counters.duplicates) == (Reason.ENDED, 2, 0)
+
+
+def test_where_duplicates_are_taken_nothing_is_kept_of_them() -> None:
+    stream = waiting()
+    stream.feed_many([item("a", 1.0), item("a", 1.0)])
+    assert [(one.n_items, one.alike) for one in stream._engines[0].arrivals.live.values()] == [(2, b"")]
+
+
+def test_missing_numbers_are_known_again_after_a_stop(tmp_path: Path) -> None:
+    stream = waiting(duplicates="drop")
+    stream.feed(item("a", 1.0, load=float("nan")))
+    stream.save(tmp_path / "state")
+    for one in (stream, resume(tmp_path / "state")):
+        one.feed(item("a", 1.0, load=float("nan")))
+        assert one.counters.duplicates == 1
 
 
 def test_duplicates_of_a_decided_sequence_are_known_by_their_time_too() -> None:

@@ -257,9 +257,9 @@ class SlowStream:
             if self.limits.late == "drop":
                 return math.nan
             time = life.clock
-        if self.limits.duplicates == "drop" and live is not None and _time(live.last) in (time, _stamp(item)):
-            same_time = [one for one in live.arrivals if one.time == live.last.time]
-            if any(one.item.value == item.value for one in same_time[-MOST_TWINS:]):
+        if self.limits.duplicates == "drop" and live is not None and not item.is_end:
+            newest = [one.item for one in live.arrivals[-MOST_TWINS:]]
+            if any((one.value, one.time) == (item.value, item.time) for one in newest):
                 self.counts["duplicates"] += 1
                 return math.nan
         return time

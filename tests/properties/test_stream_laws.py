@@ -20,6 +20,7 @@ from tests.properties.stories import (
     Look,
     Plan,
     Step,
+    Stop,
     Story,
     Tick,
     assert_same,
@@ -204,11 +205,36 @@ def test_saying_everything_twice_says_nothing_new(choice: Choice, plan: Plan, li
     assert (found.counters.duplicates, wanted.counters.duplicates) == (len(once), 0)
 
 
+@given(choice=choices(bases=("timed",)), plan=plans(verbs=0.0), cuts=FEED_ALIKE, seed=st.integers(0, 2**20))
+@settings(max_examples=40)
+def test_what_is_said_again_later_says_nothing_new(choice: Choice, plan: Plan, cuts: list[int], seed: int) -> None:
+    """However late both come, while the sequence is open; items of other times or values are all taken."""
+    rng = np.random.default_rng(seed)
+    some = [replace(item, is_end=False) for item in items_of(plan.story)]
+    once = list({(one.tangle, one.key, one.time, str(one.value)): one for one in some}.values())
+    told = [(number, one) for number, one in enumerate(once)]
+    again = [(number + 0.5 + int(rng.integers(12)), one) for number, one in told]
+    both = [one for _, one in sorted(told + again, key=lambda moment: moment[0])]
+    limits = Limits(expiry=np.inf, duplicates="drop")
+    wanted, found = Stream(choice.model, Limits(expiry=np.inf), dtype=np.float64), stream_of(choice, limits)
+    story: Story = []
+    while both:
+        size = cuts[len(story) % len(cuts)]
+        story += [Feed(tuple(both[:size]), 0.0), Stop()]
+        both = both[size:]
+    decisions = []
+    for step in story:
+        found, some_told = do(found, step)
+        decisions += some_told
+    assert_same(decisions + found.close(), wanted.feed_many(once) + wanted.close())
+    assert (found.counters.duplicates, found.counters.dropped) == (len(once), len(once))
+
+
 def books(engine: Engine) -> tuple[Any, ...]:
     """All that depends on arrivals alone, in order."""
     live, tangles = engine.arrivals.live.values(), engine.arrivals.tangles.values()
     return (
-        [(one.tangle.id, one.key, one.number, one.n_items, one.time, one.wall, one.at_this_time) for one in live],
+        [(one.tangle.id, one.key, one.number, one.n_items, one.time, one.wall, one.alike) for one in live],
         [(one.id, one.n_arrived + one.n_passed, one.n_opened, one.clock, one.wall, list(one.live)) for one in tangles],
         (list(engine.arrivals.numbers.items()), engine.arrivals.next_number, engine.n_held),
         [

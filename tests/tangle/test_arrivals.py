@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.properties.stories import MODEL, made_item
 
-from kvec.tangle.arrivals import MOST_ALIKE, Arrivals
+from kvec.tangle.arrivals import Arrivals
 from kvec.tangle.coder import Coded, Coder
 from kvec.tangle.live import Booked, Closed
 from kvec.tangle.visibility import PaperRule, WindowRule
@@ -75,7 +75,7 @@ def test_gaps_reach_back_to_the_item_before() -> None:
     arrivals = arrivals_of()
     booked = [take(arrivals, key, time)[1] for key, time in (("a", -5.0), ("b", -4.0), ("a", 0.0), ("a", 0.0))]
     assert [(one.gap, one.tangle_gap) for one in booked] == [(None, None), (None, 1.0), (5.0, 4.0), (0.0, 0.0)]
-    arrivals.pass_by(booked[0].live, Item("t", "a", {}), 2.0, 0.0)
+    arrivals.pass_by(booked[0].live, 2.0, 0.0)
     after = take(arrivals, "b", 3.0)[1]
     assert (after.gap, after.tangle_gap, after.arrival, after.position) == (7.0, 1.0, 5, 1)
 
@@ -156,30 +156,17 @@ def test_the_oldest_item_of_all_tangles_is_forgotten_first() -> None:
     assert narrow.evicted_items == 0  # their window had passed
 
 
-def test_values_of_the_same_time_are_kept_where_duplicates_are_dropped() -> None:
-    arrivals = arrivals_of(duplicates="drop")
-    live = take(arrivals, "a", 0.0)[1].live
-    assert live.at_this_time == [{"at": 0.0}]
-    take(arrivals, "a", 1.0)
-    assert live.at_this_time == [{"at": 1.0}]
-    arrivals.pass_by(live, Item("t", "a", {"size": 1}), 1.0, 0.0)
-    assert live.at_this_time == [{"at": 1.0}, {"size": 1}]
-    for i in range(MOST_ALIKE - 1):
-        arrivals.pass_by(live, Item("t", "a", {"size": i}), 1.0, 0.0)
-    assert live.at_this_time == [{"size": 1}, *({"size": i} for i in range(MOST_ALIKE - 1))]
-    assert take(arrivals_of(), "a", 0.0)[1].live.at_this_time == []
-
-
 @pytest.mark.parametrize("rule", [PaperRule(9, 3, 4), WindowRule(9)])
 def test_plain_data_and_back(rule: Any) -> None:
     rng = np.random.default_rng(1)
-    limits = Limits(max_live_keys=6, max_tangles=3, max_cached_items=8, max_returning_keys=4, duplicates="drop")
+    limits = Limits(max_live_keys=6, max_tangles=3, max_cached_items=8, max_returning_keys=4)
     coder = Coder(MODEL.vocabulary, MODEL.schema)
     arrivals = Arrivals(rule, limits, slots=3, session_gap=1.5)
     for i in range(200):
         item = made_item(rng, int(rng.integers(4)), int(rng.integers(9)), float(i // 2), ends=0.0)
         arrivals.make_room(item, item.time)
-        arrivals.book(item, coder.code(item.value), item.time, float(i))
+        live = arrivals.book(item, coder.code(item.value), item.time, float(i)).live
+        live.alike += bytes([i])
         if i % 5 == 0:
             arrivals.close(next(iter(arrivals.live.values())), Reason.ENDED)
             arrivals.settle()

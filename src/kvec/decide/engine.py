@@ -16,6 +16,7 @@ from kvec.decide.deployed import Deployed
 from kvec.decide.folder import as_damage
 from kvec.decide.runner import CHUNK, Runner
 from kvec.tangle.coder import Coded, Coder
+from kvec.tangle.duplicates import fingerprint, remember
 from kvec.tangle.live import Booked, Closed, Live
 from kvec.tangle.tangles import embedded_sizes
 from kvec.words.errors import ModelError
@@ -32,7 +33,7 @@ class Counters:
     items: int = 0  # all that came, dropped ones included
     late: int = 0  # older than the clock of their tangle
     backwards: int = 0  # of these, older than the item before of their own sequence
-    duplicates: int = 0  # equal to an item of their sequence at the same time
+    duplicates: int = 0  # of the same value and time as one of the newest items of their sequence
     dropped: int = 0  # late ones and duplicates, where the limits say so
     after_halt: int = 0  # of decided sequences, dropped by after_halt = "drop"
     unknown_values: int = 0
@@ -69,6 +70,7 @@ class Engine:
         self.held: OrderedDict[TangleId, Held] = OrderedDict()  # the one whose newest item is oldest first
         self.n_held = 0
         self._holds = bool(limits.reorder) and model.has_time
+        self._seeks_duplicates = limits.duplicates == "drop"
         self.until: int | None = None  # sequences from this serial on are a newer model's to decide
         self.n_waiting = 0  # sequences left to decide once that is so
 
@@ -141,8 +143,11 @@ class Engine:
         counters, arrivals, events = self.counters, self.arrivals, self._events
         counters.items += 1
         time = item.time if self.model.has_time else None
+        digest = b""
         if time is not None:
-            time = self._timely(item, time)
+            if self._seeks_duplicates:
+                digest = fingerprint(item)
+            time = self._timely(item, time, digest)
             if time is None:
                 counters.dropped += 1
                 return
@@ -154,15 +159,17 @@ class Engine:
         live = arrivals.find(item.tangle, item.key) if self._drops else None
         if live is not None and live.decision is not None and live.n_items >= live.decision.n_observed:
             counters.after_halt += 1
-            arrivals.pass_by(live, item, time, wall)
+            arrivals.pass_by(live, time, wall)
         else:
             booked = self.runner.book(item, coded, time, wall)
             live = booked.live
             events.append(booked)
+        if digest:
+            live.alike = remember(live.alike, digest)
         if item.is_end:
             events.append(arrivals.close(live, Reason.ENDED))
 
-    def _timely(self, item: Item, time: float) -> float | None:
+    def _timely(self, item: Item, time: float, digest: bytes) -> float | None:
         """The time at which an item counts; None where it is dropped."""
         tangle = self.arrivals.tangles.get(item.tangle)
         if tangle is None:
@@ -174,10 +181,9 @@ class Engine:
             if self.limits.late == "drop":
                 return None
             time = tangle.clock
-        if self.limits.duplicates == "drop" and live is not None and live.time in (time, item.time):
-            if item.value in live.at_this_time:
-                self.counters.duplicates += 1
-                return None
+        if digest and live is not None and digest in live.alike and not item.is_end:
+            self.counters.duplicates += 1
+            return None
         return time
 
     def _run(self) -> list[Decision]:

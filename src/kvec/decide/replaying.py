@@ -47,7 +47,7 @@ def replay(
             if halted_at[s] >= 0:
                 live = runner.arrivals.find(tangle, s)
                 assert live is not None
-                runner.arrivals.pass_by(live, item, time[i], 0.0)
+                runner.arrivals.pass_by(live, time[i], 0.0)
                 said[i], halt[i] = said[halted_at[s]], 1.0
                 continue
             same = None if match[i] < 0 else (match[i],)

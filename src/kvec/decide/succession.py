@@ -62,8 +62,7 @@ def _align(new: Engine, old: Engine) -> None:
             new.runner.begin(mine)
         mine.slot = theirs.slot % arrivals.slots
         mine.n_items, mine.time, mine.wall = theirs.n_items, theirs.time, theirs.wall
-        mine.at_this_time, mine.decision = list(theirs.at_this_time), theirs.decision
-        mine.is_foreign = True
+        mine.alike, mine.decision, mine.is_foreign = theirs.alike, theirs.decision, True
         arrivals.live.move_to_end(mine.serial)
         tangle.live.move_to_end(theirs.key)
     arrivals.settle()

@@ -20,8 +20,6 @@ from kvec.tangle.visibility import Rule
 from kvec.words.items import Decision, Item, Key, Reason, TangleId
 from kvec.words.limits import Limits
 
-MOST_ALIKE = 64  # a duplicate is looked for among so many items of its sequence at the same time, the newest
-
 
 class Arrivals:
     """Books items one by one; tells which sequences close, and what each item sees."""
@@ -81,15 +79,15 @@ class Arrivals:
         position, arrival = live.n_items, tangle.n_arrived
         tangle.n_arrived += 1
         live.newest, live.newest_arrival = row, arrival
-        self._note(live, item, time, wall)
+        self._note(live, time, wall)
         return Booked(item, coded, live, row, position, arrival + tangle.n_passed, gap, tangle_gap)
 
-    def pass_by(self, live: Live, item: Item, time: float | None, wall: float) -> None:
+    def pass_by(self, live: Live, time: float | None, wall: float) -> None:
         """Note an item of a decided sequence that is dropped: it keeps its sequence live, and nobody sees it."""
         live.tangle.n_passed += 1
-        self._note(live, item, time, wall)
+        self._note(live, time, wall)
 
-    def _note(self, live: Live, item: Item, time: float | None, wall: float) -> None:
+    def _note(self, live: Live, time: float | None, wall: float) -> None:
         """Let an item be the newest of its sequence and of its tangle."""
         tangle = live.tangle
         self.tangles.move_to_end(tangle.id)
@@ -97,10 +95,6 @@ class Arrivals:
         self.live.move_to_end(live.serial)
         live.n_items += 1
         live.wall = tangle.wall = wall
-        if self.limits.duplicates == "drop":
-            if time != live.time:
-                live.at_this_time = []
-            live.at_this_time = [*live.at_this_time[1 - MOST_ALIKE :], item.value]
         if time is not None:
             live.time = tangle.clock = time
 
@@ -191,7 +185,7 @@ class Arrivals:
                 [
                     tangle_number[live.tangle.id], live.key, live.number, live.serial, live.slot, live.n_items,
                     int(new_row[live.newest]), live.newest_arrival, live.time, live.wall,
-                    int(new_session[live.session]), list(live.session_value), live.at_this_time,
+                    int(new_session[live.session]), list(live.session_value), live.alike.hex(),
                     None if live.decision is None else live.decision.to_plain(), live.is_foreign,
                 ]
                 for live in self.live.values()
@@ -209,11 +203,11 @@ class Arrivals:
         self.tangles = OrderedDict((tangle.id, tangle) for tangle in tangles)
         self.live = OrderedDict()
         for place, told in enumerate(facts["live"]):
-            tangle, key, number, serial, slot, n_items, newest, arrival, time, wall, session, value, recent = told[:13]
+            tangle, key, number, serial, slot, n_items, newest, arrival, time, wall, session, value, alike = told[:13]
             decision = None if told[13] is None else Decision.from_plain(told[13])
             live = Live(
                 tangles[tangle], key, number, serial, place, slot, n_items, newest, arrival, time, wall, session,
-                tuple(value), recent, decision, is_foreign=told[14],
+                tuple(value), bytes.fromhex(alike), decision, is_foreign=told[14],
             )  # fmt: skip
             tangles[tangle].live[key] = self.live[serial] = live
         self.sightings.restore(facts, arrays, tangles, coder)

@@ -28,7 +28,7 @@ class Live:
     wall: float = 0.0  # when that came, by the wall clock
     session: int = -1
     session_value: tuple[Any, ...] = ()
-    at_this_time: list[Any] = field(default_factory=list)  # values at `time`, where duplicates are dropped
+    alike: bytes = b""  # fingerprints of its newest items, where duplicates are dropped
     decision: Decision | None = None
     is_foreign: bool = False  # another model decides it
 

@@ -16,7 +16,11 @@ LATE = ("take", "drop")
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of a stream. What they decide depends on arrivals, ticks and end marks alone, never on scores."""
+    """The bounds of a stream. What they decide depends on arrivals, ticks and end marks alone, never on scores.
+
+    A duplicate has the value and the time, as it was given, of one of the newest 64 items of its open sequence, and
+    bears no end mark. Where items have no times there are none.
+    """
 
     max_live_keys: int = 100_000  # sequences watched at once; the one whose last item is oldest goes first
     max_tangles: int = 10_000  # tangles at once; the one whose last item is oldest goes first
@@ -26,7 +30,7 @@ class Limits:
     idle: float | None = None  # seconds by the wall clock after which a sequence is over
     late: str = "take"  # an item older than its tangle's clock: take it as if it came on time, or drop it
     reorder: float = 0.0  # seconds that items are held back so that late ones find their place
-    duplicates: str = "take"  # an item equal to one of its sequence at the same time: take or drop
+    duplicates: str = "take"  # duplicates: take or drop
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Limits:
