@@ -67,10 +67,10 @@ def test_an_outlet_is_cut_back_to_its_place(tmp_path: Path) -> None:
     second.close()
     assert path.read_text() == '{"a":1}\n{"a":3}\n'
     path.write_text("")
-    with pytest.raises(SettingError, match="has 0 bytes, but had 8 when the state was saved"):
+    with pytest.raises(SettingError, match="has 0 bytes, but had 8 bytes when the state was saved"):
         Outlet(path).go_on(place)
     path.unlink()
-    with pytest.raises(SettingError, match="has 0 bytes"):
+    with pytest.raises(SettingError, match="is gone, but had 8 bytes when the state was saved"):
         Outlet(path).go_on(place)
     assert not path.exists()
     other = Outlet(tmp_path / "other.ndjson")

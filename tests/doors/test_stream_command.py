@@ -58,6 +58,15 @@ def test_help_and_page_say_that_a_new_state_wants_an_empty_sink() -> None:
     assert "With a new `--state` FILE must not hold anything yet" in page
 
 
+def test_help_tells_the_defaults_of_the_limits() -> None:
+    command = typer.main.get_command(app).commands["stream"]  # type: ignore[attr-defined]
+    shown = {parameter.name: parameter.show_default for parameter in command.params}
+    for limit in fields(Limits):
+        if limit.name in shown and limit.default is not None:
+            assert shown[limit.name] == str(limit.default)
+    assert (shown["expiry"], shown["idle"], shown["every"]) == ("the schema's", "never", "30s")
+
+
 def test_every_flag_reaches_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Wishes] = []
 

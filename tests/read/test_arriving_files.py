@@ -253,3 +253,60 @@ def test_slices_of_a_parquet_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [row["key"] for row in cells] == list(range(20))
     assert [one.number for one in arrived] == list(range(1, 21))
     assert source.place(arrived[2]) == f"{tmp_path / 'rows.parquet'}, row 3"
+
+
+@pytest.mark.parametrize("ending", ["ndjson", "ndjson.gz", "parquet"])
+def test_other_rows_before_the_place_are_noticed(tmp_path: Path, ending: str) -> None:
+    """Though the file begins with the same ones."""
+    rows = [{"key": i, "text": f"row {(i * 7919) % 1000}"} for i in range(1000)]
+
+    def write(rows: list[dict[str, Any]]) -> Path:
+        path, frame = tmp_path / f"rows.{ending}", pl.DataFrame(rows)
+        if ending == "parquet":
+            frame.write_parquet(path)
+        else:
+            content = frame.write_ndjson().encode()
+            path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+        return path
+
+    source = opened(write(rows))
+    source.start({})
+    taken = source.read(500, 0) or []
+    source.take(taken)
+    position = json.loads(json.dumps(source.position()))
+    source.close()
+    again = opened(write([*rows, {"key": 1000, "text": "more"}]) if ending != "ndjson.gz" else write(rows))
+    again.start(position)
+    assert [one.number for one in again.read(2, 0) or []] == [501, 502]
+    again.close()
+    others = [row | {"text": f"{row['text']}, but longer"} for row in rows[200:]]
+    with pytest.raises(DataError, match="is not the file that the state stopped in; name that file, or begin with"):
+        opened(write([*rows[:200], *others])).start(position)
+
+
+def test_a_plain_file_that_was_packed_since_is_gone_on_with(tmp_path: Path) -> None:
+    source = opened(written(tmp_path, "ndjson"))
+    source.start({})
+    source.take(source.read(5, 0) or [])
+    again = opened(written(tmp_path, "ndjson.gz"))
+    again.start(source.position())
+    assert [one.number for one in again.read(1, 0) or []] == [6]
+    for one in (source, again):
+        one.close()
+
+
+@pytest.mark.parametrize("ending", ["ndjson", "parquet"])
+def test_a_file_of_which_nothing_was_taken_yet_is_known_too(tmp_path: Path, ending: str) -> None:
+    path = written(tmp_path, ending)
+    source = opened(path)
+    source.start({})
+    source.read(5, 0)
+    position = source.position()
+    source.close()
+    again = opened(path)
+    again.start(position)
+    again.close()
+    frame = pl.DataFrame(ROWS[3:])
+    frame.write_parquet(path) if ending == "parquet" else frame.write_ndjson(path)
+    with pytest.raises(DataError, match="is not the file that the state stopped in"):
+        opened(path).start(position)

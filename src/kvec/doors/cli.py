@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     except KvecError as error:
         return say(str(error), 2)
     except USAGE_ERROR as error:
-        return say(f"{error.format_message()} See {_command_of(error)} --help.", 2)
+        return say(f"{error.format_message().rstrip('.')}. See {_command_of(error)} --help.", 2)
     except BrokenPipeError:
         raise
     except OSError as error:

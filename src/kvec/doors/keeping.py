@@ -12,6 +12,7 @@ from kvec.doors.journal import Journal
 from kvec.words.errors import ModelError, SettingError
 
 SNAPSHOT = "stream.state"
+LOCK = "lock"
 
 
 class Keeper:
@@ -21,8 +22,15 @@ class Keeper:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            held = {file.name for file in folder.iterdir()}
         except OSError as error:
             raise SettingError(f"{folder}: cannot keep a state here: {error.strerror}") from None
+        if held and not held & {SNAPSHOT, LOCK}:
+            raise SettingError(
+                f"{folder}: holds other things, such as {min(held)}, and no state; name an empty or a new folder with "
+                "--state"
+            )
+        self.has_snapshot = SNAPSHOT in held
         self._lock = _locked(folder)
         for draft in folder.glob(f".{SNAPSHOT}.*"):  # of one that was killed while it saved
             draft.unlink()
@@ -32,7 +40,7 @@ class Keeper:
     def resume(self) -> Stream | None:
         """The stream as its snapshot has it, with the note beside it; None where nothing was saved yet."""
         path = self.folder / SNAPSHOT
-        if not path.exists():
+        if not self.has_snapshot:
             return None
         stream = resume(path)
         if not isinstance(stream.note.get("journal"), int):
@@ -43,6 +51,7 @@ class Keeper:
     def save(self, stream: Stream, note: Mapping[str, Any]) -> None:
         """Save the stream; a new journal begins, and the one before goes."""
         stream.save(self.folder / SNAPSHOT, {**note, "journal": self._number + 1})
+        self.has_snapshot = True
         self._begin_journal(self._number + 1)
 
     def close(self) -> None:
@@ -61,7 +70,7 @@ class Keeper:
 
 def _locked(folder: Path) -> IO[bytes]:
     """Hold the lock of a folder as long as the file is open."""
-    lock = (folder / "lock").open("ab")
+    lock = (folder / LOCK).open("ab")
     if os.name == "posix":
         import fcntl
 

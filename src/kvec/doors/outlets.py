@@ -23,6 +23,7 @@ class Outlet:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.is_file = path is not None and (path.is_file() or not path.exists())  # no device, no pipe: it keeps lines
         self.size = 0
         self._file: IO[bytes] | None = None
 
@@ -49,18 +50,25 @@ class Outlet:
         if place is None or place["path"] != str(self.path.resolve()):
             self.begin(is_kept=True, is_replaced=False)
             return
+        self.require(place, "name a new one")
         try:
-            size = self.path.stat().st_size if self.path.exists() else 0
-            if size < place["size"]:
-                raise SettingError(
-                    f"{self.path}: has {size:,} bytes, but had {place['size']:,} when the state was saved; put the "
-                    "whole file back, or name a new one"
-                )
             self._file = self.path.open("ab")
             self._file.truncate(place["size"])
         except OSError as error:
             raise SettingError(f"{self.path}: cannot be written: {error.strerror}") from None
         self.size = place["size"]
+
+    def require(self, place: Mapping[str, Any] | None, way_out: str) -> None:
+        """Refuse a file that has lost what it held when the state was saved."""
+        if self.path is None or place is None or place["path"] != str(self.path.resolve()):
+            return
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < place["size"]:
+            now = f"has {size:,} bytes" if self.path.exists() else "is gone"
+            raise SettingError(
+                f"{self.path}: {now}, but had {place['size']:,} bytes when the state was saved; put the whole file "
+                f"back, or {way_out}"
+            )
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows as NDJSON; they are out when this returns."""
@@ -78,12 +86,12 @@ class Outlet:
 
     def sync(self) -> None:
         """Have all of it on the disk."""
-        if self._file is not None:
+        if self._file is not None and self.is_file:
             os.fsync(self._file.fileno())
 
     def place(self) -> dict[str, Any] | None:
         """Where `go_on` can go on."""
-        return None if self.path is None else {"path": str(self.path.resolve()), "size": self.size}
+        return {"path": str(self.path.resolve()), "size": self.size} if self.path is not None and self.is_file else None
 
     def close(self) -> None:
         """Close the file."""
@@ -114,17 +122,20 @@ class DeadLetters:
         self.first = ""  # what was wrong with this run's first one
         self._has_form = has_form  # --format says how the lines are meant
 
-    def report(self, place: str, one: Arrived, problem: DataError) -> None:
-        """Tell what is wrong with a line: in the file, else the first few, then the tenth, the hundredth and so on."""
+    def report(self, place: str, one: Arrived, problem: DataError, is_again: bool = False) -> None:
+        """Tell what is wrong with a line: in the file, else the first few, then the tenth, the hundredth and so on.
+
+        What was told before a crash is only counted, and written, again.
+        """
         self.count += 1
         self.first = self.first or f"{place}: {problem}{self._way_out(problem)}"
         if self.outlet.path is not None:
             raw = one.content.decode("utf-8", "backslashreplace") if isinstance(one.content, bytes) else one.content
             self.outlet.write([{"place": place, "number": one.number, "problem": str(problem), "raw": raw}])
-        elif self.count <= TOLD or str(self.count).strip("0") == "1":
+        elif not is_again and (self.count <= TOLD or str(self.count).strip("0") == "1"):
             so_far = f" ({self.count:,} such lines so far)" if self.count > TOLD else ""
             say(f"{place}: {problem}{so_far}")
-        if self._has_form and self.count == one.number == TOLD:
+        if self._has_form and self.count == one.number == TOLD and not is_again:
             say(f"none of the first {TOLD} lines could be used{self._way_out(problem)}")
 
     def _way_out(self, problem: DataError) -> str:

@@ -146,19 +146,26 @@ class Loop:
 
     # -- parts --------------------------------------------------------------------------------------------------
 
+    def _save_first(self) -> None:
+        """Before the first rows count, note where they come from and where decisions go: after a crash both matter."""
+        if self._keeper is not None and not self._keeper.has_snapshot:
+            self.save()
+
     def _take(self, arrived: Sequence[Arrived], wall: float, is_again: bool = False) -> None:
         """Take rows: on the disk first where they come only once, then decided."""
         items, bad = self._items(arrived, self._manner.is_strict and not is_again)
         is_refused = bool(bad) and self._manner.is_strict and not is_again
         if is_refused:
             arrived = arrived[: arrived.index(bad[-1][0])]
+        if arrived and not is_again:
+            self._save_first()
         if self._journals and self._keeper is not None and arrived and not is_again:
             self._keeper.journal.add(Entry(wall, list(arrived)))
         self.source.take(arrived)
         self._n_unsaved += len(arrived)
         if not is_refused:
             for one, problem in bad:
-                self.letters.report(self.source.place(one), one, problem)
+                self.letters.report(self.source.place(one), one, problem, is_again)
         self.write(self.stream.feed_many(items, wall))
         if items:
             self.tally.newest = items[-1].time
@@ -184,7 +191,7 @@ class Loop:
 
     def _refuse(self, one: Arrived, problem: DataError) -> None:
         way_out = "mend it, or leave out --strict"
-        if self._keeper is not None:
+        if self._keeper is not None and self._keeper.has_snapshot:
             self.save()
             way_out += "; the state is saved up to the row before"
         raise DataError(f"{self.source.place(one)}: {problem}; {way_out}")
@@ -220,6 +227,7 @@ class Loop:
         moves = limits.expiry is not None or limits.reorder > 0
         matters = limits.idle is not None or (now is not None and moves)
         if matters and self._journals and self._keeper is not None:
+            self._save_first()
             self._keeper.journal.add(Entry(wall, [], now))
             self._n_unsaved += 1
         self.write(self.stream.tick(now, wall))

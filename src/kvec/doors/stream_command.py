@@ -9,12 +9,16 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from kvec.words.limits import Limits
+
 _STATE = "Stopping and going on"
 _LIMITS = "Limits (see docs/stream.md)"
 
 
-def _limit(flag: str, metavar: str, help: str) -> Any:
-    return Option(flag, metavar=metavar, help=help, rich_help_panel=_LIMITS, show_default=False)
+def _limit(flag: str, metavar: str, help: str, default: str = "") -> Any:
+    """A limit; where nothing is said of its default, it is the one that limits have."""
+    default = default or str(getattr(Limits, flag.removeprefix("--").replace("-", "_")))
+    return Option(flag, metavar=metavar, help=help, rich_help_panel=_LIMITS, show_default=default)
 
 
 def stream(
@@ -34,8 +38,8 @@ def stream(
             "-o",
             "--output",
             metavar="FILE",
-            help="A .ndjson file for the decisions, else the standard output. With a new --state it must not hold "
-            "anything yet.",
+            help="A .ndjson file for the decisions, else (or -) the standard output. With a new --state it must not "
+            "hold anything yet.",
         ),
     ] = None,
     form: Annotated[
@@ -61,8 +65,9 @@ def stream(
         Path | None, Option(metavar="DIR", help="Keep the stream here, and go on with it.", rich_help_panel=_STATE)
     ] = None,
     every: Annotated[
-        str, Option(metavar="N|30s", help="How often, in rows or seconds.", rich_help_panel=_STATE)
-    ] = "30s",
+        str | None,
+        Option(metavar="N|30s", help="How often, in rows or seconds.", rich_help_panel=_STATE, show_default="30s"),
+    ] = None,
     on_stop: Annotated[
         str | None,
         Option(
@@ -81,18 +86,17 @@ def stream(
         int | None, _limit("--max-cached-items", "N", "Items that others may still see.")
     ] = None,
     expiry: Annotated[
-        float | None, _limit("--expiry", "SECONDS", "After so long a silence by the items' clock a sequence is over.")
+        float | None,
+        _limit(
+            "--expiry", "SECONDS", "After so long a silence by the items' clock a sequence is over.", "the schema's"
+        ),
     ] = None,
-    idle: Annotated[float | None, _limit("--idle", "SECONDS", "The same by the wall clock.")] = None,
-    late: Annotated[
-        str | None, _limit("--late", "take|drop", "Items older than their tangle's clock: taken unless said.")
-    ] = None,
+    idle: Annotated[float | None, _limit("--idle", "SECONDS", "The same by the wall clock.", "never")] = None,
+    late: Annotated[str | None, _limit("--late", "take|drop", "Items older than their tangle's clock.")] = None,
     reorder: Annotated[
         float | None, _limit("--reorder", "SECONDS", "Hold items back so that late ones find their place.")
     ] = None,
-    duplicates: Annotated[
-        str | None, _limit("--duplicates", "take|drop", "Items that come twice at one time: taken unless said.")
-    ] = None,
+    duplicates: Annotated[str | None, _limit("--duplicates", "take|drop", "Items that come twice at one time.")] = None,
 ) -> None:
     """Decide while items arrive: each sequence once, as soon as the model is sure.
 

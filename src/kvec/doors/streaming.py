@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from kvec.decide.stream import Stream
 from kvec.doors.incoming import open_source
 from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
-from kvec.doors.outlets import DeadLetters, Sink
+from kvec.doors.outlets import DeadLetters, Outlet, Sink
 from kvec.doors.running import Loop, Manner, Stopping
 from kvec.doors.summary import is_useless, summary
 from kvec.doors.watching import Watch
@@ -28,6 +28,8 @@ from kvec.words.limits import Limits
 from kvec.words.plain import require_choice
 from kvec.words.schema import Schema
 
+EVERY = "30s"
+STDOUT = ("-", "/dev/stdout")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 LOSSES = {
     "file": "the file must be read again from its beginning",
@@ -53,7 +55,7 @@ class Wishes:
     form: str | None = None
     follow: bool = False
     state: Path | None = None
-    every: str = "30s"
+    every: str | None = None  # 30s
     take_over: bool = False
     on_stop: str | None = None  # decide or save
     table: bool = False
@@ -67,9 +69,11 @@ class Wishes:
 
 def stream_items(wishes: Wishes) -> int:
     """Stream until the source ends or someone stops it; the exit code."""
+    if str(wishes.output) in STDOUT:
+        wishes = replace(wishes, output=None)
     _check(wishes)
     limits = dict(wishes.limits or {})
-    fresh_limits = Limits.of(limits)
+    fresh_limits = _limits(limits)
     model = load_deployed(wishes.model)
     keeper = None if wishes.state is None else Keeper(wishes.state)
     try:
@@ -105,21 +109,33 @@ def every(text: str) -> tuple[int | None, float | None]:
 
 def _check(wishes: Wishes) -> None:
     """Refuse what cannot be, before anything is opened."""
-    require_place(wishes.output, (".ndjson", ".jsonl"))
+    files = [file for file in (wishes.output, wishes.dead_letters) if file is not None and Outlet(file).is_file]
+    require_place(wishes.output, (".ndjson", ".jsonl") if wishes.output in files else ())
     require_place(wishes.dead_letters)
-    every(wishes.every)
+    every(wishes.every or EVERY)
     require_choice(wishes.event_time, ("items", "wall"), "--event-time")
     if wishes.on_stop is not None:
         require_choice(wishes.on_stop, ("decide", "save"), "--on-stop")
-    if wishes.state is None and (wishes.on_stop == "save" or wishes.take_over):
-        raise SettingError("--on-stop save and --take-over need a state; name its folder with --state")
+    needy = {"--on-stop save": wishes.on_stop == "save", "--take-over": wishes.take_over, "--every": wishes.every}
+    if wishes.state is None and any(needy.values()):
+        flag = next(flag for flag, is_given in needy.items() if is_given)
+        raise SettingError(f"{flag} needs a state; name its folder with --state")
     if wishes.max_line < 1:
         raise SettingError(f"--max-line is {wishes.max_line}; at least 1 byte is needed")
     if wishes.table and not sys.stdout.isatty():
         raise SettingError("--table draws in a terminal, but the standard output goes elsewhere; use -o FILE instead")
-    files = [Path(wishes.source), *filter(None, (wishes.output, wishes.dead_letters))]
+    files.append(Path(wishes.source))
     if len({file.resolve() for file in files}) < len(files):
         raise SettingError("SOURCE, --output and --dead-letters are not all different files; give each its own")
+
+
+def _limits(given: Mapping[str, Any]) -> Limits:
+    """The limits, of which the command line speaks as flags."""
+    try:
+        return Limits.of(given)
+    except SettingError as problem:
+        name, _, rest = str(problem).partition(" ")
+        raise SettingError(f"--{name.replace('_', '-')} {rest}" if name in given else str(problem)) from None
 
 
 def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> Deployed | None:
@@ -174,8 +190,11 @@ def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: 
     if not is_new:
         reader.restore(note["reader"])
     source.start(note.get("position", {}))
+    if source.notice:
+        say(source.notice)
     try:
         if note.get("is_finished") and not source.is_live and not source.has_more():
+            Outlet(wishes.output).require(note["sink"], "stream it again with a new --state")
             say(f"{source.name} was streamed to its end, and {wishes.state} is finished: there is nothing new in it")
             return 0
         return _run(stream, is_new, newer, source, wishes, keeper, reader)
@@ -195,7 +214,7 @@ def _run(
             outlet.begin(is_kept=keeper is not None, is_replaced=not source.is_live)
         else:
             outlet.go_on(note[name])
-    items, seconds = every(wishes.every)
+    items, seconds = every(wishes.every or EVERY)
     manner = Manner(
         items, seconds, wishes.strict, wishes.event_time == "wall",
         decide_on_stop=wishes.on_stop == "decide" or (wishes.on_stop is None and keeper is None),
@@ -205,14 +224,14 @@ def _run(
     loop.tally.classes.update(note.get("classes", {}))
     try:
         with Stopping() as stopping:
-            _greet(source, wishes, stream.counters.items)
+            _greet(source, wishes, stream.counters.items, sink.outlet.is_file)
             n_rows = loop.recover()
             if n_rows:
                 say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
             if newer is not None:
                 loop.write(stream.take_over(newer, wishes.threshold))
                 say(f"{wishes.model} takes over: it decides the sequences that open from now on")
-            if keeper is not None and (is_new or n_rows or newer is not None):
+            if keeper is not None and (n_rows or newer is not None):
                 loop.save()
             if source.kind == "stdin" and not is_new:
                 say(f"{source.position()['line']:,} lines of the standard input were taken; only new ones may come now")
@@ -228,7 +247,7 @@ def _run(
     return 0 if is_over or source.is_live else 130
 
 
-def _greet(source: Source, wishes: Wishes, n_items: int) -> None:
+def _greet(source: Source, wishes: Wishes, n_items: int, is_cut_back: bool) -> None:
     """Say what is good to know at the start."""
     if source.kind == "socket":
         say(f"listening at {source.name}")
@@ -237,5 +256,5 @@ def _greet(source: Source, wishes: Wishes, n_items: int) -> None:
         return
     if n_items:
         say(f"{wishes.state} is gone on with, after {n_items:,} items")
-    if wishes.output is None:
+    if not is_cut_back:
         say("after a crash, decisions since the last snapshot come again under the same ids")

@@ -31,6 +31,7 @@ class Source:
     unit = "line"
     is_live = False  # time passes while nothing comes
     is_replayable = True  # rows can be had again from a position on
+    notice = ""  # what is good to know once it has started
 
     def __init__(self, name: str, decoder: JsonLines | CsvLines | None = None) -> None:
         self.name = name
