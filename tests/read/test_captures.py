@@ -266,7 +266,7 @@ def test_a_larger_bomb_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     capture = of(bz2.compress(pcap([]) + bytes(16) * 1_000_000))
     n = sum(map(len, capture))
     assert 1 << 16 <= n < 1_000_000
-    assert capture.counters == {"compressed more than 1,000 times: unpack it first": 1}
+    assert capture.counters["compressed more than 1,000 times: unpack it first"] == 1
 
 
 def test_compressed_twice_is_no_capture() -> None:
