@@ -355,6 +355,18 @@ def test_archives_that_cannot_be_read(tmp_path: Path) -> None:
             open_capture(out)
 
 
+def test_an_archive_broken_in_the_midst_gives_what_is_whole(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    path = seven_zip(tmp_path / "two.7z", {name: pcap([Frame(chance.bytes(100_000))]) for name in ("a", "b")})
+    broken = bytearray(path.read_bytes())
+    broken[150_000] ^= 0xFF
+    path.write_bytes(broken)
+    capture = open_capture(path)
+    assert len(frames_of(capture)) == 1
+    assert capture.counters == {"rest of the archive not readable": 1}
+    assert len(list(open_captures(path))) == 1
+
+
 def test_an_ordinary_file_is_the_only_capture_of_its_path(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(pcap(FRAMES))
     (capture,) = open_captures(tmp_path / "a.pcap")

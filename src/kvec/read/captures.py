@@ -74,8 +74,16 @@ class Capture:
         while self._first is not None:
             _, source = self._first
             yield from _Reader(source, self.counters, self._is_patient).blocks()
-            self._first = next(self._parts, None)
+            self._go_on()
         self.close()
+
+    def _go_on(self) -> None:
+        """Turn to the next capture of an archive."""
+        try:
+            self._first = next(self._parts, None)
+        except DataError:
+            self._first = None
+            self.counters["rest of the archive not readable"] += 1
 
     def close(self) -> None:
         """Close the file, unless it was given open."""
@@ -129,7 +137,7 @@ def open_captures(path: str | Path) -> Iterator[Capture]:
 def _each(capture: Capture) -> Iterator[tuple[str, Source]]:
     while capture._first is not None:
         yield capture._first
-        capture._first = next(capture._parts, None)
+        capture._go_on()
 
 
 def _parts(source: Source, file: IO[bytes], name: str) -> Iterator[tuple[str, Source]]:
