@@ -70,6 +70,7 @@ def test_tabs_by_the_ending_or_the_flag(model: Deployed, tmp_path: Path) -> None
         ("tcp://:9000", None, True, "--follow is for files"),
         ("items.parquet", None, True, "a Parquet file does not grow"),
         ("tcp://localhost", None, False, "names no port; write tcp://127.0.0.1:9000"),
+        ("tcp://:99999", None, False, "99999 is no port; ports are 0 .any that is free. to 65535"),
         ("tcp://:x", None, False, "names no port"),
         ("tcp://:9000", "csv", False, "its rows are JSON lines; leave out --format csv"),
         ("unix://", None, False, "names no path"),

@@ -17,7 +17,7 @@ from kvec.words.errors import ModelError
 ROWS = st.lists(
     st.builds(
         Arrived, st.integers(1, 2**40), st.binary(max_size=20), st.just(0), st.sampled_from(["", "edge", "ü"]),
-        st.sampled_from(["", "is too long"]),
+        st.sampled_from(["", "is too long"]), st.sampled_from(["", "sender edge", "::1:7"]), st.integers(0, 2**40),
     ),
     max_size=6,
 )  # fmt: skip

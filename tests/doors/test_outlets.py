@@ -116,6 +116,16 @@ def test_a_source_that_begins_with_nothing_usable_is_told_soon(
     assert "none of the first" not in capsys.readouterr().err
 
 
+def test_what_was_told_before_a_crash_is_counted_again_and_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    letters = DeadLetters(None, has_form=True)
+    for number in range(1, 8):
+        letters.report(f"stdin, line {number}", Arrived(number, b"x"), DataError("is bad"), is_again=number < 7)
+    assert capsys.readouterr().err == "" and letters.count == 7
+    for number in range(8, 11):
+        letters.report(f"stdin, line {number}", Arrived(number, b"x"), DataError("is bad"))
+    assert capsys.readouterr().err == "kvec: stdin, line 10: is bad (10 such lines so far)\n"
+
+
 def test_bad_lines_can_go_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     letters = DeadLetters(tmp_path / "letters.ndjson")
     letters.outlet.begin(is_kept=False, is_replaced=True)

@@ -176,6 +176,15 @@ def test_text_is_a_value_of_a_categorical_field_and_no_number(
     assert "kvec: 2 items, " in told and "1 value unknown to the model" in told and "1 row could not be used" in told
 
 
+def test_a_field_that_is_misspelt_in_every_row_is_named(
+    lively: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(lively.frame.head(50).rename({"size": "sizes"}), tmp_path / "items.ndjson")
+    streamed(lively.model, path, "-o", tmp_path / "d.ndjson")
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last == "kvec: field 'size' was in no row"
+
+
 def test_a_header_without_rows_is_told(lively: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(lively.frame.head(0), tmp_path / "items.csv")
     streamed(lively.model, path, "-o", tmp_path / "d.ndjson")

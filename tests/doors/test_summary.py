@@ -19,8 +19,10 @@ from kvec.read.arriving_sources import Source
 
 def run_of(lively: Trained, letters: DeadLetters | None = None) -> Loop:
     model = load_deployed(lively.model)
+    reader = RowReader(model.schema)
+    reader.unseen.clear()
     return Loop(
-        Stream(model), Source("items.ndjson", JsonLines()), RowReader(model.schema), Sink(None, ["label"], True),
+        Stream(model), Source("items.ndjson", JsonLines()), reader, Sink(None, ["label"], True),
         letters or DeadLetters(None), None, Manner(),
     )  # fmt: skip
 
@@ -41,6 +43,16 @@ def test_what_was_odd_is_told_in_words(lively: Trained) -> None:
         "4 items of decided sequences left out, 1 value unknown to the model, 2 missing values, "
         "1 item forgotten early (--max-cached-items)"
     )
+
+
+def test_fields_that_were_never_there_are_named(lively: Trained) -> None:
+    loop = run_of(lively)
+    loop.reader.unseen.add("size")
+    assert summary(loop, None, True, True)[1:] == ["items.ndjson: no rows came"]
+    loop.stream.counters.items = 3
+    assert summary(loop, None, True, True)[1:] == ["field 'size' was in no row"]
+    loop.reader.unseen.add("direction")
+    assert summary(loop, None, True, True)[1:] == ["fields 'direction', 'size' were in no row"]
 
 
 def test_rows_that_could_not_be_used_are_apart_from_the_items(lively: Trained, tmp_path: Path) -> None:

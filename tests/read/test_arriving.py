@@ -21,7 +21,7 @@ from kvec.read.rows import iterate, read_table
 from kvec.tangle.coder import cell_text
 from kvec.words.errors import DataError
 from kvec.words.items import Item
-from kvec.words.schema import Schema
+from kvec.words.schema import Field, Schema
 
 SCHEMA = Schema.from_dict({
     "key": ["src", "dst"], "tangle": "link, day", "time": "at", "end": "fin", "empty_key": "nobody",
@@ -262,3 +262,14 @@ def test_rows_that_are_whole_sequences_in_a_table_are_single_items_in_a_stream()
     assert RowReader(schema).item(row) == Item(0, "a", {"size": 40}, 7.5)
     with pytest.raises(DataError, match="holds a list"):
         RowReader(schema).item(row | {"size": [40, 52]})
+
+
+def test_fields_that_no_row_has_had_are_known() -> None:
+    reader = RowReader(Schema(key=("k",), values=(Field("size", kind="binned"), Field("way", kind="categorical"))))
+    reader.item({"k": 1, "way": None})
+    assert reader.unseen == {"size"}
+    other = RowReader(Schema(key=("k",), values=(Field("size", kind="binned"), Field("way", kind="categorical"))))
+    other.restore(reader.to_plain())
+    assert other.unseen == {"size"}
+    other.item({"k": 1, "size": 7})
+    assert other.unseen == set()

@@ -88,3 +88,8 @@ def test_json_lines() -> None:
     assert JsonLines().cells(b'{"a": 1}') == {"a": 1}
     assert JsonLines().cells(BOM + b'{"a": 1}') == {"a": 1}
     assert JsonLines().cells(b"  ") is None
+
+
+def test_a_string_without_its_end_is_told_in_one_at() -> None:
+    with pytest.raises(DataError, match=r"^is not JSON: Unterminated string starting at character 9$"):
+        JsonLines().cells(b'{"key": "a')

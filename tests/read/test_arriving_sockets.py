@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import stat
 import time
@@ -149,6 +150,29 @@ def test_a_torn_line_of_a_named_sender_does_not_count(listener: Listener, connec
     assert listener.position()["senders"] == {"edge": 1}
 
 
+def test_a_line_can_be_traced(listener: Listener, connect: Callable[[], Client]) -> None:
+    client = connect()
+    is_tcp = listener.name.startswith("tcp")
+    peer = f"127.0.0.1:{client.socket.getsockname()[1]}" if is_tcp else f"process {os.getpid()}"
+    client.send(*lines(1))
+    listener.take(read(listener, 1))
+    client.send(*lines(2))
+    (one,) = read(listener, 1)
+    assert listener.place(one) == f"{listener.name}, {peer}, line 2"
+    listener.take([one])
+    for first in (1, 3):  # a sender's lines are counted over all its connections
+        named = connect()
+        named.send({"kvec.sender": "edge"})
+        read(listener, 0)
+        named.hears()
+        named.send(*lines(first, first + 1))
+        arrived = read(listener, 2)
+        assert [listener.place(one) for one in arrived] == [
+            f"{listener.name}, sender edge, line {first + n}" for n in (0, 1)
+        ]
+        listener.take(arrived)
+
+
 def test_counts_are_gone_on_with(tmp_path: Path) -> None:
     listener = Listener(tmp_path / "kvec.sock")
     listener.start({"line": 7, "senders": {"edge": 5}})
@@ -246,7 +270,7 @@ def test_places_that_are_taken_are_refused(tmp_path: Path) -> None:
     second.start({})
     second.close()
     (tmp_path / "kvec.sock").write_text("a file")
-    with pytest.raises(SettingError, match="cannot listen here"):
+    with pytest.raises(SettingError, match="cannot listen here: there is a file of this name; name another path, or"):
         Listener(tmp_path / "kvec.sock").start({})
     with pytest.raises(SettingError, match=r"tcp://192\.0\.2\.1:1: cannot listen here"):
         Listener(("192.0.2.1", 1)).start({})

@@ -107,7 +107,8 @@ def _tcp_address(given: str) -> tuple[str, int]:
         if parts.port is not None:
             return parts.hostname or "127.0.0.1", parts.port
     except ValueError:
-        pass
+        if (port := given.rpartition(":")[2]).isdecimal():
+            raise SettingError(f"{given}: {port} is no port; ports are 0 (any that is free) to 65535") from None
     raise SettingError(f"{given}: names no port; write tcp://127.0.0.1:9000, or tcp://:9000")
 
 

@@ -21,7 +21,7 @@ from kvec.decide.snapshot import sync_folder
 from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import ModelError
 
-MARK = b"kvj1"
+MARK = b"kvj2"
 _HEADER = struct.Struct("<4sIII")  # mark, length, crc32 of the content, crc32 of the header so far
 
 
@@ -97,9 +97,10 @@ def _header(length: int, checksum: int) -> bytes:
 
 def _packed(entry: Entry) -> bytes:
     runs = []
-    for (origin, problem), some in groupby(entry.arrived, lambda one: (one.origin, one.problem)):
+    for named, some in groupby(entry.arrived, lambda one: (one.origin, one.problem, one.peer)):
         rows = list(some)
-        runs.append([origin, problem, [one.number for one in rows], [len(_bytes(one)) for one in rows]])
+        counts = ([one.number for one in rows], [len(_bytes(one)) for one in rows], [one.line for one in rows])
+        runs.append([*named, *counts])
     card = {"wall": entry.wall, "now": entry.now, "runs": runs}
     return b"\n".join([json.dumps(card).encode(), b"".join([_bytes(one) for one in entry.arrived])])
 
@@ -109,9 +110,9 @@ def _unpacked(content: bytes) -> Entry:
     card = json.loads(line)
     arrived: list[Arrived] = []
     start = 0
-    for origin, problem, numbers, sizes in card["runs"]:
-        for number, size in zip(numbers, sizes, strict=True):
-            arrived.append(Arrived(number, rows[start : start + size], 0, origin, problem))
+    for origin, problem, peer, numbers, sizes, lines in card["runs"]:
+        for number, size, line in zip(numbers, sizes, lines, strict=True):
+            arrived.append(Arrived(number, rows[start : start + size], 0, origin, problem, peer, line))
             start += size
     return Entry(card["wall"], arrived, card["now"])
 

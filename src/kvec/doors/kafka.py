@@ -169,7 +169,9 @@ def _from_file(path: str) -> dict[str, str]:
         return {}
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"{path}: cannot be read: {error}") from None
+    except OSError as error:
+        raise SettingError(f"{path}: cannot be read: {error.strerror}; config=FILE names a text file") from None
+    except UnicodeDecodeError:
+        raise SettingError(f"{path}: is not UTF-8 text; config=FILE names a text file of name=value lines") from None
     entries = (line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#"))
     return {name.strip(): value.strip() for name, _, value in entries}

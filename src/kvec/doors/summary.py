@@ -21,6 +21,11 @@ def summary(loop: Loop, state: Path | None, is_over: bool, is_decided: bool) -> 
     lines = [f"{counted(n_items, 'item')}{now}, {decisions}; {rate:,.0f} items/s"]
     if odd := _odd(loop):
         lines.append(f"noticed: {', '.join(odd)}")
+    if n_items and loop.reader.unseen:
+        names = ", ".join(map(repr, sorted(loop.reader.unseen)))
+        lines.append(
+            f"field {names} was in no row" if len(loop.reader.unseen) == 1 else f"fields {names} were in no row"
+        )
     if is_useless(loop):
         anew = "; then begin with a new --state" if state is not None else ""
         n = letters.count - letters.before

@@ -52,6 +52,7 @@ class RowReader:
         self._end = schema.end
         self._fields = [(f.name, f.source, *_converter(f, forms)) for f in schema.values]
         self._outcome = schema.outcome
+        self.unseen = {column for _, column, _, _ in self._fields}  # value columns that no row has had
         self.cut: OrderedDict[tuple[TangleId, Key], None] = OrderedDict()  # keys whose outcome has happened
 
     @property
@@ -75,16 +76,19 @@ class RowReader:
     def to_plain(self) -> dict[str, Any]:
         """What it remembers of the rows so far, as `restore` reads it."""
         names = {"tangle": self._tangle_of.is_whole, "key": self._key_of.is_whole}
-        return names | {"cut": [list(sequence) for sequence in self.cut]}
+        return names | {"cut": [list(sequence) for sequence in self.cut], "unseen": sorted(self.unseen)}
 
     def restore(self, plain: Mapping[str, Any]) -> None:
         """Remember what `to_plain` told."""
         self._tangle_of.is_whole, self._key_of.is_whole = plain["tangle"], plain["key"]
         self.cut = OrderedDict(((tangle, key), None) for tangle, key in plain["cut"])
+        self.unseen = set(plain.get("unseen", ()))
 
     def item(self, cells: Cells) -> Item | None:
         """The item of a row; None where an outcome cuts it away. Cells that do not fit are refused."""
         tangle, key = self._tangle_of(cells), self._key_of(cells)
+        if self.unseen:
+            self.unseen.difference_update(cells)
         column = self._time
         try:
             moment = _seconds(cells.get(column)) if column else None

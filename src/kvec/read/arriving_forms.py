@@ -28,7 +28,8 @@ class JsonLines:
                 return None
             if line.startswith(BOM):
                 return self.cells(line.removeprefix(BOM))
-            raise DataError(f"is not JSON: {failure.msg} at character {failure.colno}") from None
+            what = failure.msg.removesuffix(" at")
+            raise DataError(f"is not JSON: {what} at character {failure.colno}") from None
         except RecursionError:
             raise DataError("is not JSON that can be read: it is nested too deeply") from None
         except ValueError as failure:

@@ -12,6 +12,8 @@ import json
 import os
 import selectors
 import socket
+import struct
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,11 +39,13 @@ class Connection:
 
     socket: socket.socket
     splitter: Splitter
+    peer: str  # its sender, else its address
     sender: str = ""
     is_greeted: bool = False  # its first line has been looked at
     is_asking: bool = False  # how much of its sender's lines was taken; nothing more is read before it knows
     is_over: bool = False  # it sends no more
     lines: deque[Piece] = field(default_factory=deque)
+    n_lines: int = 0  # lines handed on; of a named sender, over all its connections
     n_open: int = 0  # lines handed on and not yet taken
     n_told: int = 0  # how many lines of its sender are taken, as it knows
     out: bytes = b""
@@ -125,7 +129,7 @@ class Listener(Source):
 
     def _accept(self) -> None:
         try:
-            accepted, _ = self._server.accept()
+            accepted, address = self._server.accept()
         except OSError:
             return
         if len(self._connections) >= MOST_CONNECTIONS:
@@ -133,7 +137,7 @@ class Listener(Source):
             return
         accepted.setblocking(False)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection = Connection(accepted, Splitter(self._most_bytes))
+        connection = Connection(accepted, Splitter(self._most_bytes), _peer(accepted, address))
         self._connections[accepted] = connection
         self._watch(connection)
 
@@ -170,6 +174,7 @@ class Listener(Source):
             if other.sender == name:
                 self._drop(other)  # what it sent and was not taken comes again
         connection.sender, connection.is_asking = name, True
+        connection.peer = f"sender {name}"
 
     def _refuse(self, connection: Connection, problem: str) -> None:
         """Tell a sender why it is not heard, and hang up; its first line is handed on as one that cannot be used."""
@@ -189,7 +194,10 @@ class Listener(Source):
                 self._line += 1
                 self._handed[self._line] = connection
                 connection.n_open += 1
-                found.append(Arrived(self._line, piece.content, 0, connection.sender, piece.problem))
+                connection.n_lines += 1
+                found.append(Arrived(
+                    self._line, piece.content, 0, connection.sender, piece.problem, connection.peer, connection.n_lines
+                ))  # fmt: skip
             self._connections[connection.socket] = self._connections.pop(connection.socket)
         return found
 
@@ -200,6 +208,8 @@ class Listener(Source):
             is_news = not self._handed if connection.is_asking else n_taken != connection.n_told
             if connection.sender and not connection.out and is_news:
                 connection.out = json.dumps({"taken": n_taken}).encode() + b"\n"
+                if connection.is_asking:
+                    connection.n_lines = n_taken
                 connection.n_told, connection.is_asking = n_taken, False
                 self._send(connection)
             if connection.is_over and not (connection.lines or connection.n_open or connection.out):
@@ -248,6 +258,15 @@ def _hello(line: bytes) -> tuple[str, str] | None:
     return name, "" if len(found) == 1 else f"{HELLO} must be alone in its line; rows come behind it"
 
 
+def _peer(connection: socket.socket, address: Any) -> str:
+    """Who is at the other end: an address, or the process where there is none."""
+    if isinstance(address, tuple):
+        return f"{address[0]}:{address[1]}"
+    if sys.platform == "linux":
+        return f"process {struct.unpack('3i', connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]}"
+    return "a process"
+
+
 def _tcp(address: tuple[str, int]) -> socket.socket:
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     return socket.create_server(address, family=family, backlog=128)
@@ -266,6 +285,9 @@ def _unix(path: Path) -> socket.socket:
             raise OSError("another process listens there")
         server.close()
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    elif path.exists():
+        server.close()
+        raise OSError("there is a file of this name; name another path, or remove it")
     before = os.umask(0o177)
     try:
         server.bind(str(path))

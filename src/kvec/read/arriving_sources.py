@@ -17,6 +17,8 @@ class Arrived(NamedTuple):
     after: int = 0  # where in its source the next one begins
     origin: str = ""  # the sender or the partition, where a source has several
     problem: str = ""  # why it cannot be used
+    peer: str = ""  # who sent it, for messages
+    line: int = 0  # its line there
 
     @property
     def last(self) -> int:
@@ -74,4 +76,6 @@ class Source:
 
     def place(self, one: Arrived) -> str:
         """Where a row came from, for messages."""
+        if one.peer:
+            return f"{self.name}, {one.peer}, line {one.line}"
         return f"{self.name}, {self.unit} {one.number}"
