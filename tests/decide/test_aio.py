@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.properties.test_stream import MODELS
 
 from kvec.decide.aio import AsyncStream
 from kvec.decide.stream import Stream, resume
-from kvec.words.errors import DataError
+from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision, Item
 
 MODEL = MODELS["paper"][0]
@@ -46,6 +47,29 @@ def test_watching_a_source_tells_the_same_decisions() -> None:
 
     for waiting in (1, 5, 1000):
         assert ids(asyncio.run(watched(waiting))) == ids(in_one_go())
+
+
+@pytest.mark.parametrize("waiting", ["x", 0, -1, 0.5, 2.5, None, True])
+def test_no_source_is_read_ahead_without_a_limit(waiting: Any) -> None:
+    async def watched() -> None:
+        async for _ in AsyncStream(Stream(MODEL)).watch(arriving(ITEMS), waiting):
+            pass
+
+    with pytest.raises(SettingError, match=rf"^waiting is {waiting!r}; it must be a whole number of at least 1$"):
+        asyncio.run(asyncio.wait_for(watched(), 5))
+
+
+def test_what_a_stream_holds_is_told_as_it_is() -> None:
+    async def fed() -> AsyncStream:
+        stream = AsyncStream(Stream(MODEL))
+        await stream.feed_many(ITEMS)
+        return stream
+
+    told = asyncio.run(fed())
+    assert (told.counters.items, told.n_live) == (len(ITEMS), 6)
+    assert (told.counters, told.reasons, told.n_live) == (told.stream.counters, told.stream.reasons, told.stream.n_live)
+    with pytest.raises(AttributeError):
+        told.n_live = 0  # type: ignore[misc]
 
 
 def test_verbs_take_turns_in_the_order_of_their_calls() -> None:

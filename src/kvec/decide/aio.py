@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kvec.decide.deployed import Deployable
+from kvec.decide.engine import Counters
 from kvec.decide.runner import CHUNK
 from kvec.decide.stream import Status, Stream
-from kvec.words.errors import DataError
+from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision, Item, Key, TangleId
 
 T = TypeVar("T")
@@ -62,6 +64,8 @@ class AsyncStream:
 
     async def watch(self, source: AsyncIterable[Item], waiting: int = 4 * CHUNK) -> AsyncIterator[Decision]:
         """Feed a source to its end, then close; no more than `waiting` items are read ahead."""
+        if not isinstance(waiting, Integral) or isinstance(waiting, bool) or waiting < 1:
+            raise SettingError(f"waiting is {waiting!r}; it must be a whole number of at least 1")
         queue: asyncio.Queue[Item | None] = asyncio.Queue(waiting)
 
         async def read() -> None:
@@ -96,6 +100,21 @@ class AsyncStream:
                 yield decision
         finally:
             reading.cancel()
+
+    @property
+    def counters(self) -> Counters:
+        """What has happened to the items so far."""
+        return self.stream.counters
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Decisions so far."""
+        return self.stream.reasons
+
+    @property
+    def n_live(self) -> int:
+        """Sequences that are being watched, decided ones included."""
+        return self.stream.n_live
 
     async def _call(self, verb: Callable[..., T], *given: Any) -> T:
         """Call in the thread; a caller who gives up waiting does not stop what was begun."""
