@@ -45,14 +45,14 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "infinite": -np.inf,
         "counts": [np.int64(3), np.float32(0.5)],
     }
-    write_state(tmp_path / "new" / "folder" / "state", facts, ARRAYS)
-    card, arrays = read_state(tmp_path / "new" / "folder" / "state")
+    write_state(tmp_path / "state", facts, ARRAYS)
+    card, arrays = read_state(tmp_path / "state")
     assert card == {**facts, "counts": [3, 0.5], "format": FORMAT, "kvec": __version__}
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(arrays[name], array)
         assert arrays[name].dtype == array.dtype
-    assert [file.name for file in (tmp_path / "new" / "folder").iterdir()] == ["state"]
+    assert [file.name for file in tmp_path.iterdir()] == ["state"]
 
 
 def test_every_damage_is_seen(tmp_path: Path) -> None:
@@ -131,6 +131,8 @@ def test_what_cannot_be_read_or_written_is_said_in_one_line(tmp_path: Path) -> N
         resume(tmp_path)
     with pytest.raises(ModelError, match=r"cannot write the state: "):
         write_state(tmp_path / "file" / "state", {}, ARRAYS)
+    with pytest.raises(ModelError, match=r"new.state: cannot write the state: No such file or directory"):
+        write_state(tmp_path / "new" / "state", {}, ARRAYS)
     (tmp_path / "folder").mkdir()
     with pytest.raises(ModelError, match=r"cannot write the state: "):
         write_state(tmp_path / "folder", {}, ARRAYS)

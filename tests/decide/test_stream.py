@@ -61,6 +61,16 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "text as time": (but(time="5"), r"^tangle 't', key 'k': the time is '5'; this model needs"),
     "a truth as time": (but(time=True), r"^tangle 't', key 'k': the time is True; this model needs"),
     "a date": (but(time=datetime(2024, 5, 1)), r"^tangle 't', key 'k': the time is datetime.*; this model"),
+    "a word as end mark": (
+        but(is_end="no"),
+        r"^tangle 't', key 'k': the end mark is 'no'; it must be True or False$",
+    ),
+    "no end mark": (but(is_end=None), r"^tangle 't', key 'k': the end mark is None; it must be"),
+    "2 as end mark": (but(is_end=2), r"^tangle 't', key 'k': the end mark is 2; it must be"),
+    "several end marks": (
+        but(is_end=np.array([True, False])),
+        r"^tangle 't', key 'k': the end mark is array.*; it must",
+    ),
     "a list as cell": (
         but(value={"size": [1]}),
         r"^tangle 't', key 'k', field 'size': list is no single value",
@@ -89,6 +99,78 @@ def test_a_refused_item_changes_nothing(name: str, reorder: float) -> None:
     assert stream.to_plain()[0] == before
     assert_same(stream.feed_many(second) + stream.close(), spared.feed_many(second) + spared.close())
     assert asdict(stream.counters) == asdict(spared.counters)
+
+
+@pytest.mark.parametrize("given", [FINE, 5, None])
+def test_what_holds_no_items_is_refused(given: Any) -> None:
+    stream = opened()
+    with pytest.raises(DataError, match=r"^.* holds no items; give a list of them, or one item to feed$"):
+        stream.feed_many(given)
+    assert stream.counters.items == 0
+
+
+@pytest.mark.parametrize("end", [1, np.int8(1), np.bool_(True)])
+def test_end_marks_may_be_numbers(end: Any) -> None:
+    [decision] = opened().feed(but(is_end=end))
+    assert decision.reason == Reason.ENDED
+    assert Stream(MODEL, threshold=1.0).feed(but(is_end=type(end)(0))) == []
+
+
+VERBS: dict[str, Callable[[Stream, Any], Any]] = {
+    "feed": lambda stream, when: stream.feed(FINE, wall=when),
+    "feed_many": lambda stream, when: stream.feed_many([FINE], wall=when),
+    "tick": lambda stream, when: stream.tick(wall=when),
+    "tick now": lambda stream, when: stream.tick(now=when),
+    "end": lambda stream, when: stream.end("t", "k", wall=when),
+    "close": lambda stream, when: stream.close(wall=when),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("when", ["x", math.nan, math.inf, True, datetime(2024, 5, 1), 10**400])
+def test_verbs_refuse_what_is_no_time(verb: str, when: Any) -> None:
+    stream = opened(idle=5.0)
+    stream.feed(replace(FINE, key="j"), wall=0.0)
+    before = stream.to_plain()[0]
+    with pytest.raises(DataError, match=r"^(wall|now) is .*; it must be a time in seconds$") as error:
+        VERBS[verb](stream, when)
+    assert str(error.value).startswith("now" if verb == "tick now" else "wall")
+    assert stream.to_plain()[0] == before
+
+
+def test_times_of_other_types_are_made_plain() -> None:
+    stream = opened(idle=5.0)
+    stream.feed(FINE, wall=np.float32(1.0))  # type: ignore[arg-type]
+    stream.tick(now=Decimal(2), wall=2)  # type: ignore[arg-type]
+    assert stream.to_plain()[0]["engines"][0]["live"][0][9] == 1.0
+
+
+@pytest.mark.parametrize("note", [17, "line 3", [1, 2]])
+def test_a_note_has_names(note: Any, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"^the note is .*; it must map names to plain data$"):
+        opened().save(tmp_path / "state", note)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_shows_what_it_has_done() -> None:
+    stream = Stream(MODEL, Limits(expiry=math.inf), threshold=1.0)
+    assert repr(stream) == "<Stream: 0 items, 0 live, 0 decided>"
+    stream.feed_many(items(1500))
+    stream.end("t", 0)
+    assert repr(stream) == "<Stream: 1,500 items, 2 live, 1 decided>"
+
+
+def test_sequences_that_wait_are_counted() -> None:
+    stream = Stream(MODEL, Limits(expiry=math.inf), threshold=1.0)
+    stream.feed_many(items(30))
+    assert (stream.n_waiting, stream.n_live) == (3, 3)
+    stream.take_over(MODEL, threshold=0.0)
+    stream.feed_many(replace(item, key=item.key + 2) for item in items(30))  # 2 waits for the old one; 3, 4 are new
+    assert (stream.n_waiting, stream.n_live) == (3, 5)
+    stream.end("t", 1)
+    assert (stream.n_waiting, stream.n_live) == (2, 4)
+    stream.close()
+    assert stream.n_waiting == 0
 
 
 def test_items_that_break_off_are_not_taken() -> None:
@@ -326,12 +408,24 @@ def test_an_interrupted_stream_is_not_saved_or_taken_over_half_way(
     wanted = spared.feed_many(some) + spared.close()
     interrupt(monkeypatch, stream, some[:20])
     for verb in (lambda: stream.save(tmp_path / "state"), lambda: stream.take_over(MODEL)):
-        with pytest.raises(ModelError, match=r"was interrupted; feed it on, or nothing \(feed_many\(\[\]\)\), first$"):
+        with pytest.raises(ModelError, match=r"is used by another thread, or was interrupted; feed it on, .*, first$"):
             verb()
     told = stream.feed_many([])
     stream.save(tmp_path / "state")
     stream = resume(tmp_path / "state")
     assert_same(told + stream.feed_many(some[7:]) + stream.close(), wanted)
+
+
+def test_a_stream_used_by_several_threads_says_so() -> None:
+    """As one thread finds it while another books an item."""
+    stream = opened()
+    engine = stream._engines[0]
+    engine.arrivals.make_room(FINE, 1.0)
+    engine.runner.book(FINE, engine.coder.code(FINE.value), 1.0, 0.0)
+    with pytest.raises(
+        ModelError, match=r"^this stream was used by several threads at once, or interrupted in the middle"
+    ):
+        stream.feed(FINE)
 
 
 def test_a_closed_stream_may_go_on(tmp_path: Path) -> None:

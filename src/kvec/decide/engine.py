@@ -124,7 +124,10 @@ class Engine:
     def require_caught_up(self) -> None:
         """Refuse to go on where an interrupted call has booked items that have not run."""
         if self._events or self.runner.n:
-            raise ModelError("this stream was interrupted; feed it on, or nothing (feed_many([])), first")
+            raise ModelError(
+                "this stream is used by another thread, or was interrupted; feed it on, or nothing (feed_many([])), "
+                "first"
+            )
 
     def _catch_up(self) -> list[Decision]:
         """Run what an interrupted call has booked."""
@@ -190,7 +193,10 @@ class Engine:
         """Run the booked items as one block, and decide in the order of what happened."""
         events, self._events = self._events, []
         if sum(isinstance(event, Booked) for event in events) != self.runner.n:
-            raise ModelError("this stream was interrupted in the middle of an item; go on from a saved state")
+            raise ModelError(
+                "this stream was used by several threads at once, or interrupted in the middle of an item; go on from "
+                "a saved state, with one thread or an AsyncStream"
+            )
         if not self.runner.n:
             return self._settle([event for event in events if isinstance(event, Closed)])
         outputs = iter(self.runner.run())

@@ -34,7 +34,6 @@ def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str,
     content = save_arrays({**arrays, CARD: np.frombuffer(card, np.uint8)})
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with fresh.open("wb") as out:
             out.write(hashlib.blake2b(content, digest_size=HASH).digest())
             out.write(content)

@@ -22,7 +22,7 @@ from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import succeed
 from kvec.tangle.coder import Coded
 from kvec.words.errors import DataError, SettingError
-from kvec.words.items import Decision, Item, Key, Reason, TangleId, admit, require_name
+from kvec.words.items import Decision, Item, Key, Reason, TangleId, admit, require_name, require_seconds, shown
 from kvec.words.limits import Limits
 from kvec.words.plain import under
 
@@ -72,6 +72,11 @@ class Stream:
         self._dtype = _precision(dtype)
         self._engines = [Engine(model, self.limits, _threshold(model, threshold), dtype)]
 
+    def __repr__(self) -> str:
+        """What it has done so far."""
+        n_decided = sum(self.reasons.values())
+        return f"<Stream: {self.counters.items:,} items, {self.n_live:,} live, {n_decided:,} decided>"
+
     # -- verbs --------------------------------------------------------------------------------------------------
 
     def feed(self, item: Item, wall: float | None = None) -> list[Decision]:
@@ -80,6 +85,8 @@ class Stream:
 
     def feed_many(self, items: Iterable[Item], wall: float | None = None) -> list[Decision]:
         """Take many items, in blocks; the same decisions as one by one. Of refused items none is taken."""
+        if not isinstance(items, Iterable):
+            raise DataError(f"{shown(items)} holds no items; give a list of them, or one item to feed")
         items = [admit(item, self.model.has_time) for item in items]
         given = [[(item, _coded(engine, item)) for item in items] for engine in self._engines]
         wall = self._wall(wall)
@@ -87,6 +94,7 @@ class Stream:
 
     def tick(self, now: float | None = None, wall: float | None = None) -> list[Decision]:
         """Let time move on without an item: `now` by the items' own clock, `wall` by the wall clock."""
+        now = None if now is None else require_seconds(now, "now")
         wall = self._wall(wall)
         decisions = self._tell(engine.tick(now, wall) for engine in self._engines)
         for engine in self._engines:
@@ -147,6 +155,11 @@ class Stream:
         return len(self._engines[-1].arrivals.live)
 
     @property
+    def n_waiting(self) -> int:
+        """Of these, sequences that are not decided yet."""
+        return sum(live.decision is None for live in self._engines[-1].arrivals.live.values())
+
+    @property
     def n_tangles(self) -> int:
         """Tangles that are being watched."""
         return len(self._engines[-1].arrivals.tangles)
@@ -194,6 +207,8 @@ class Stream:
 
     def save(self, path: str | Path, note: Mapping[str, Any] | None = None) -> None:
         """Write the whole stream into one file, its model included; `note` is kept beside it."""
+        if note is not None and not isinstance(note, Mapping):
+            raise SettingError(f"the note is {shown(note)}; it must map names to plain data")
         facts, arrays = self.to_plain()
         write_state(path, {**facts, "note": dict(note or {})}, arrays)
 
@@ -229,7 +244,7 @@ class Stream:
     def _wall(self, given: float | None) -> float:
         if given is None:
             return clock.time() if self.limits.idle is not None else 0.0
-        return given
+        return require_seconds(given, "wall")
 
     def _tell(self, told: Iterable[list[Decision]]) -> list[Decision]:
         """The decisions of each engine in turn, of which newer ones hear first; an old one without any left goes."""

@@ -45,13 +45,13 @@ def admit(item: Any, needs_time: bool) -> Item:
     12.0
     """
     if not isinstance(item, Item):
-        raise DataError(f"{_shown(item)} is no item; feed kvec.Item(tangle, key, value, time)")
+        raise DataError(f"{shown(item)} is no item; feed kvec.Item(tangle, key, value, time)")
     tangle, key, value, time = item.tangle, item.key, item.value, item.time
     if tangle.__class__ not in _PLAIN or key.__class__ not in _PLAIN:
         tangle, key = require_name(tangle, "tangle"), require_name(key, "key")
     if value.__class__ is not dict and not isinstance(value, Mapping):
         raise DataError(
-            f"tangle {tangle!r}, key {key!r}: the value is {_shown(value)}; it must map field names to cells"
+            f"tangle {tangle!r}, key {key!r}: the value is {shown(value)}; it must map field names to cells"
         )
     if not needs_time:
         time = None
@@ -59,7 +59,7 @@ def admit(item: Any, needs_time: bool) -> Item:
         time = _seconds(time)
         if time is None:
             raise DataError(
-                f"tangle {tangle!r}, key {key!r}: the time is {_shown(item.time)}; this model needs the time of every "
+                f"tangle {tangle!r}, key {key!r}: the time is {shown(item.time)}; this model needs the time of every "
                 "item, in seconds"
             )
     cells = dict(value)
@@ -68,7 +68,15 @@ def admit(item: Any, needs_time: bool) -> Item:
             cells = {name: cell if type(cell) in _CELLS else plain_cell(cell, name) for name, cell in cells.items()}
         except DataError as error:
             raise DataError(f"tangle {tangle!r}, key {key!r}, {error}") from None
-    return Item(tangle, key, cells, time, bool(item.is_end))
+    is_end = item.is_end
+    if is_end.__class__ is not bool:
+        plain = is_end.item() if hasattr(is_end, "item") and not hasattr(is_end, "__len__") else is_end  # NumPy's
+        if not isinstance(plain, int) or plain not in (0, 1):
+            raise DataError(
+                f"tangle {tangle!r}, key {key!r}: the end mark is {shown(is_end)}; it must be True or False"
+            )
+        is_end = bool(plain)
+    return Item(tangle, key, cells, time, is_end)
 
 
 def plain_cell(cell: Any, name: str) -> str | int | float | None:
@@ -94,7 +102,15 @@ def require_name(given: Any, what: str) -> str | int:
         return str.__str__(given)
     if isinstance(given, Integral) and not isinstance(given, bool):
         return int(given)
-    raise DataError(f"the name of a {what} is {_shown(given)}; it must be text or a whole number")
+    raise DataError(f"the name of a {what} is {shown(given)}; it must be text or a whole number")
+
+
+def require_seconds(given: Any, what: str) -> float:
+    """A time in seconds; anything else is refused."""
+    time = _seconds(given)
+    if time is None:
+        raise DataError(f"{what} is {shown(given)}; it must be a time in seconds")
+    return time
 
 
 def _seconds(given: Any) -> float | None:
@@ -106,7 +122,7 @@ def _seconds(given: Any) -> float | None:
     return time if math.isfinite(time) else None
 
 
-def _shown(given: Any) -> str:
+def shown(given: Any) -> str:
     """What was given, on one short line."""
     text = " ".join(repr(given).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
@@ -135,7 +151,10 @@ class Decision:
 
     @property
     def id(self) -> str:
-        """A name that is the same whenever the same sequence is decided; slashes in the tangle's name are escaped."""
+        """A name that is the same whenever the same sequence is decided; slashes in the tangle's name are escaped.
+
+        Names that read alike, as the keys 1 and "1", give the same ids: use one type for all.
+        """
         tangle = str(self.tangle).replace("\\", "\\\\").replace("/", "\\/")  # so that no other sequence has it
         return f"{tangle}/{self.key}/{self.sequence}"
 
