@@ -228,18 +228,20 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
 
 def finish(given: argparse.Namespace, name: str, result: dict[str, Any]) -> None:
     """Print a result and write it beside its script, with the command that made it."""
-    script = Path(sys.argv[0])
-    words = [Path(word).name if word == given.data else word for word in sys.argv[1:]]
-    if given.out:
-        at = next(i for i, word in enumerate(words) if word in ("-o", "--out"))
+    text = json.dumps(origin(given.data, "-o", "--out") | result, indent=1)
+    print(text)
+    folder = Path(given.out) if given.out else Path(sys.argv[0]).parent
+    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def origin(data: str | None, *places: str) -> dict[str, Any]:
+    """The command that makes a result, without the options that say where it goes, and the machine."""
+    words = [Path(word).name if word == data else word for word in sys.argv[1:]]
+    for at in reversed([i for i, word in enumerate(words) if word in places]):
         del words[at : at + 2]
-    head = {
-        "command": " ".join(["python", f"benchmarks/stream/{script.name}", *words]),
+    return {
+        "command": " ".join(["python", f"benchmarks/stream/{Path(sys.argv[0]).name}", *words]),
         "kvec": kvec.__version__,
         "machine": f"{platform.machine()}, 1 thread, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
         "matmul_gflops": matmul_rate(),
     }
-    text = json.dumps(head | result, indent=1)
-    print(text)
-    folder = Path(given.out) if given.out else script.parent
-    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")

@@ -51,3 +51,15 @@ def test_what_is_no_state_is_refused(lively: Trained, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="was not written by kvec stream"):
         keeper.resume()
     keeper.close()
+
+
+def test_a_folder_that_was_begun_and_never_saved_in_is_taken_again(tmp_path: Path) -> None:
+    first = Keeper(tmp_path / "kept")
+    first.close()
+    (tmp_path / "kept" / "decisions.ndjson").write_text("")
+    again = Keeper(tmp_path / "kept")
+    assert not again.has_snapshot and again.resume() is None
+    again.close()
+    (tmp_path / "kept" / "lock").unlink()
+    with pytest.raises(SettingError, match=r"kept: holds other things, such as decisions\.ndjson, and no state"):
+        Keeper(tmp_path / "kept")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import random
 import sys
 from pathlib import Path
@@ -43,3 +44,23 @@ def test_differences_are_found(crash: ModuleType, tmp_path: Path) -> None:
     for found in ({}, {**wanted, "0/b/0": ("x", 1, "halted", 0.5)}, {"0/a/0": ("y", 1, "halted", 0.5)}):
         with pytest.raises(AssertionError, match="lost"):
             crash.require_same(found, wanted, "file")
+
+
+def test_the_result_tells_its_command_and_machine(
+    crash: ModuleType, lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
+        monkeypatch.setenv(name, "1")  # set by the script, and undone here
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    items = written(lively.frame.head(100), tmp_path / "items.ndjson")
+    monkeypatch.setattr(crash, "make", lambda *_: (items, Path(lively.model)))
+    for source in ("file", "socket"):
+        monkeypatch.setattr(crash, f"break_{source}", lambda *_: 2)
+    result = tmp_path / "crash.json"
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--runs", "3", "--result", str(result), "--seed", "7"])
+    crash.main()
+    said = json.loads(result.read_text())
+    assert said["command"] == "python benchmarks/stream/crash.py --runs 3 --seed 7"
+    assert said["outcome"] == "after every kill the decisions of the stream that never broke, each of them once"
+    assert said["machine"] and said["kvec"] and said["matmul_gflops"] > 0
+    assert said["socket"]["runs"] == 3 and said["socket"]["killed_at_work"] == 6

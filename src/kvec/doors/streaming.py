@@ -18,7 +18,7 @@ from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Outlet, Sink
 from kvec.doors.running import Loop, Manner, Stopping
-from kvec.doors.summary import is_useless, summary
+from kvec.doors.summary import counted, is_useless, summary
 from kvec.doors.watching import Watch
 from kvec.doors.writing import require_place
 from kvec.read.arriving import RowReader
@@ -227,7 +227,7 @@ def _run(
             _greet(source, wishes, stream.counters.items, sink.outlet.is_file)
             n_rows = loop.recover()
             if n_rows:
-                say(f"{n_rows:,} rows behind the snapshot are taken again from the journal")
+                say(f"taken again from the journal, behind the snapshot: {counted(n_rows, 'row')}")
             if newer is not None:
                 loop.write(stream.take_over(newer, wishes.threshold))
                 say(f"{wishes.model} takes over: it decides the sequences that open from now on")
