@@ -17,6 +17,7 @@ from tests.doors.streamed import assert_same, decided
 from kvec.decide.deployed import Deployed, load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors import running
+from kvec.doors.journal import Entry
 from kvec.doors.keeping import Keeper
 from kvec.doors.outlets import DeadLetters, Sink
 from kvec.doors.running import Loop, Manner, Stopping
@@ -238,3 +239,14 @@ def test_open_sequences_are_decided_or_kept_on_a_stop(
     go_on(tmp_path / "whole", model, Sender(lines), Manner())
     if not decides:
         assert_same(decided(tmp_path / "decisions.ndjson"), decided(tmp_path / "whole" / "decisions.ndjson"))
+
+
+def test_what_was_told_before_a_crash_is_not_told_again(
+    model: Deployed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeper, letters = Keeper(tmp_path / "kept"), DeadLetters(None)
+    keeper.journal.add(Entry(1.0, [Arrived(1, b"no JSON"), Arrived(2, b"nor this")]))
+    loop = Loop(Stream(model), Sender([]), RowReader(model.schema), Sink(None, ["label"]), letters, keeper, Manner())
+    assert loop.recover() == 2 and letters.count == 2
+    assert capsys.readouterr().err == ""
+    keeper.close()
