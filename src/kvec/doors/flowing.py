@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from kvec.doors.messages import say
 from kvec.doors.packet_sources import Interface, open_packets
 from kvec.doors.running import Stopping
 from kvec.doors.writing import require_place
-from kvec.read.captures import Packets
 from kvec.read.filtering import Filter
 from kvec.read.packet_labels import labelled
 from kvec.read.packet_table import PacketTable, packet_schema, read_packets, table_of
@@ -121,16 +119,11 @@ def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> Packet
     """The flows of an interface until someone stops, or the time is over."""
     source = open_packets(wishes.captures, wishes.interface, wishes.filter, "full", 256, False)
     assert isinstance(source, Interface)
-    until = None if wishes.seconds is None else time.monotonic() + wishes.seconds
+    until = time.monotonic() + (wishes.seconds or float("inf"))
     with Stopping() as stopping:
-
-        def blocks() -> Iterator[Packets]:
-            for _, packets in source.blocks():
-                if stopping.is_asked or (until is not None and time.monotonic() > until):
-                    return
-                yield packets
-
-        found = table_of([(source.name, Path(source.name), blocks(), Counter())], settings, fields)
+        blocks = source.blocks(lambda: stopping.is_asked or time.monotonic() > until)
+        packets = (block for _, block in blocks)
+        found = table_of([(source.name, Path(source.name), packets, Counter())], settings, fields)
     say(source.lost)
     return found
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from kvec.doors.messages import say
 from kvec.read.captures import Packets
 from kvec.read.filtering import Filter
+from kvec.read.flows import Flows
+from kvec.read.layers import dissect
 from kvec.read.listening import Listener
-from kvec.read.packet_table import each_capture
+from kvec.read.packet_table import NOTHING, each_capture
 from kvec.read.rights import drop_rights
 from kvec.words.errors import SettingError
+from kvec.words.flows import FlowSettings
 
 PAUSE = 0.2  # seconds without a packet after which an empty block says that time passes
 
@@ -26,8 +29,8 @@ class PacketSource(Protocol):
     is_live: bool
     counters: Counter[str]  # what could not be read, by reason
 
-    def blocks(self) -> Iterator[tuple[str, Packets]]:
-        """The blocks as they come."""
+    def blocks(self, is_over: Callable[[], bool]) -> Iterator[tuple[str, Packets]]:
+        """The blocks as they come, until someone says that it is over."""
 
 
 class Files:
@@ -40,17 +43,16 @@ class Files:
         self.counters: Counter[str] = Counter()
         self._paths, self._speed, self._filter = paths, speed, filter
 
-    def blocks(self) -> Iterator[tuple[str, Packets]]:
+    def blocks(self, is_over: Callable[[], bool] = lambda: False) -> Iterator[tuple[str, Packets]]:
         """The captures one after the other."""
         for name, _, capture in each_capture(self._paths, lambda problem: say(f"warning: passed over: {problem}")):
             pace = None if self._speed is None else _Pace(self._speed)
             try:
                 for packets in capture if self._filter is None else map(self._filter.passing, capture):
-                    if pace is None:
-                        yield name, packets
-                    else:
-                        for part in pace.parts(packets):
-                            yield name, part
+                    for part in [packets] if pace is None else pace.parts(packets):
+                        yield name, part
+                        if is_over():
+                            return
             finally:  # also where someone stops
                 self.counters += capture.counters
                 if self._filter is not None:
@@ -91,13 +93,18 @@ class Interface:
         self.name = interface
         self.counters: Counter[str] = Counter()
         self._listener = Listener(interface, filter, snap, promiscuous)
-        say(f"listening to {interface} {drop_rights()}; stop with Ctrl-C")
+        rights = drop_rights()
+        Flows(FlowSettings()).take(NOTHING, dissect(NOTHING))  # what is compiled is there before the first packet
+        say(f"listening to {interface} {rights}; stop with Ctrl-C")
 
-    def blocks(self) -> Iterator[tuple[str, Packets]]:
-        """What passes, and an empty block now and then while nothing does."""
+    def blocks(self, is_over: Callable[[], bool]) -> Iterator[tuple[str, Packets]]:
+        """What passes until it is over, and an empty block now and then while nothing does."""
         with self._listener:
-            while True:
+            while not is_over():
                 yield self.name, self._listener.packets(PAUSE)
+            end = time.time_ns()  # what came before it may still wait in the kernel
+            while len(packets := self._listener.packets(0.0)) and packets.times[0] <= end:
+                yield self.name, packets
 
     @property
     def lost(self) -> str:
