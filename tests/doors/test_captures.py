@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from kvec.doors.cli import run
 from kvec.doors.packet_sources import Files
 from kvec.estimator import load
 from kvec.read.captures import open_capture
+from kvec.read.packet_table import read_packets, table_of
+from kvec.words.flows import FlowSettings
 
 CLOCK = ("--tangling", "group:2:common")
 LEARN = (
@@ -82,6 +85,16 @@ def test_flows_as_json(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(said["flows"]) == 12 and said["not_in_a_flow"] == {}
     assert run(["flows", str(mixed), "--format", "ndjson"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 456
+
+
+def test_items_are_given_away_a_block_at_a_time(mixed: Path) -> None:
+    settings, given = FlowSettings(), list[pl.DataFrame]()
+    whole = read_packets([mixed], settings)
+    with open_capture(mixed) as all_packets:
+        parts = [block.some(slice(at, at + 50)) for block in all_packets for at in range(0, len(block), 50)]
+    found = table_of([("mixed.pcap", mixed, parts, Counter())], settings, given_away=given.append)
+    assert len(given) == 10 and pl.concat(given).equals(whole.items)
+    assert found.items.height == 0 and found.flows.equals(whole.flows)
 
 
 def test_what_cannot_be_is_refused(mixed: Path, tmp_path: Path, refused: Callable[..., str]) -> None:

@@ -14,6 +14,7 @@ import polars as pl
 
 from kvec.doors.flow_book import endpoint
 from kvec.doors.messages import say
+from kvec.doors.outlets import Outlet
 from kvec.doors.packet_sources import Interface, open_packets
 from kvec.doors.running import Stopping
 from kvec.doors.writing import require_place
@@ -60,6 +61,9 @@ def show_flows(wishes: Wishes) -> None:
         found = read_packets(_given(wishes), settings, fields, lambda text: say(f"warning: passed over: {text}"), kept)
     else:
         found = _listen(wishes, settings, fields)
+        if _is_told_at_once(wishes):
+            print(flows_text(found), file=sys.stderr)
+            return
     if wishes.labels is not None:
         found, notes = labelled(found, wishes.labels, fields, wishes.min_packets)
         for note in notes:
@@ -78,35 +82,29 @@ def flows_text(found: PacketTable) -> str:
     flows = found.flows.sort("packets", descending=True, maintain_order=True)
     rows = [
         (
-            plain(endpoint(one["client"], one["client_port"]), 34),
-            plain(endpoint(one["server"], one["server_port"]), 34),
-            one["protocol"], f"{one['packets']:,}", f"{one['bytes']:,}", clock(one["end"] - one["start"]),
+            *(plain(endpoint(one[end], one[f"{end}_port"], one["protocol"]), 34) for end in ("client", "server")),
+            one["protocol"], f"{one['packets']:,}", f"{one['bytes']:,}", _lasted(one["end"] - one["start"]),
             "ended" if one["is_over"] else "", *([plain(one["label"], 24)] if "label" in one else []),
         )
         for one in flows.head(SHOWN).iter_rows(named=True)
     ]  # fmt: skip
-    header = (
-        "client",
-        "server",
-        "",
-        "packets",
-        "bytes",
-        "lasted",
-        "",
-        *(["label"] if "label" in flows.columns else []),
-    )
+    header = ("client", "server", "", "packets", "bytes", "lasted", "", *["label"][: "label" in flows.columns])
     parts = [table(rows, header, right=(3, 4, 5))]
     if (left := flows.height - SHOWN) > 0:
         parts[0] += f"\n… and {left:,} more flows; -o items.parquet writes the items of all"
     n_over = int(flows["is_over"].sum())
     parts.append(
-        f"{found.items.height:,} packets ({int(flows['bytes'].sum()):,} bytes) of {flows.height:,} flows in "
+        f"{int(flows['packets'].sum()):,} packets ({int(flows['bytes'].sum()):,} bytes) of {flows.height:,} flows in "
         f"{len(found.captures):,} capture{'s' * (len(found.captures) != 1)}; {n_over:,} flows ended"
     )
     if found.counters:
         lost = [(reason, f"{n:,}") for reason, n in found.counters.most_common()]
         parts.append(table(lost, ("noticed", "packets"), right=(1,)))
     return "\n\n".join(parts)
+
+
+def _lasted(seconds: float) -> str:
+    return f"{seconds:.3f} s" if seconds < 59.9995 else clock(seconds)
 
 
 def _given(wishes: Wishes) -> tuple[Path, ...]:
@@ -123,9 +121,21 @@ def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> Packet
     with Stopping() as stopping:
         blocks = source.blocks(lambda: stopping.is_asked or time.monotonic() > until)
         packets = (block for _, block in blocks)
-        found = table_of([(source.name, Path(source.name), packets, Counter())], settings, fields)
+        outlet = Outlet(wishes.output) if _is_told_at_once(wishes) else None
+        if outlet is not None:
+            outlet.begin(is_kept=False, is_replaced=True)
+        told = None if outlet is None else lambda items: outlet.write(items.rows(named=True))
+        found = table_of([(source.name, Path(source.name), packets, Counter())], settings, fields, told)
+        if outlet is not None:
+            outlet.close()
     say(source.lost)
     return found
+
+
+def _is_told_at_once(wishes: Wishes) -> bool:
+    """Whether items are written as they come: as lines, without the labels that whole flows have."""
+    is_lines = wishes.form == "ndjson" if wishes.output is None else wishes.output.suffix.lower() != ".parquet"
+    return wishes.interface is not None and is_lines and wishes.labels is None
 
 
 def _write(items: pl.DataFrame, path: Path) -> None:

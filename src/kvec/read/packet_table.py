@@ -32,6 +32,7 @@ FIELDS = {
     "client_port": "categorical",
     "server_port": "categorical",
 }  # what a packet can tell a model, and how it is told
+MOST_PARTS = 1000  # blocks that are added up at a time
 NOTHING = Packets(
     np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64),
     np.empty(0, np.uint16),
@@ -127,16 +128,25 @@ def table_of(
     sources: Iterable[tuple[str, Path, Iterable[Packets], Counter[str]]],
     settings: FlowSettings,
     fields: Sequence[str] = ("size", "direction"),
+    given_away: Callable[[pl.DataFrame], object] | None = None,
 ) -> PacketTable:
-    """The items of packets, each source a capture of its own, with what could not be read of it."""
+    """The items of packets, each source a capture of its own, with what could not be read of it.
+
+    Where items are `given_away`, a block at a time, the table does not keep them.
+    """
     items, sums, counters, captures = [], [], Counter[str](), []
     for name, path, blocks, lost in sources:
         flows = Flows(settings)
         captures.append((name, path))
         for packets in chain(blocks, [NOTHING]):
             arrived = flows.take(packets, dissect(packets, settings.keyed))
-            items.append(item_columns(arrived, fields, name))
+            block = item_columns(arrived, fields, name)
+            if given_away is not None and block.height:
+                given_away(block)
+            items.append(block if given_away is None else block.clear())
             sums.append(_sums(_seen(arrived, name)))
+            if len(sums) > MOST_PARTS:
+                items, sums = [pl.concat(items)], [_sums(pl.concat(sums))]
         counters += lost
         counters += flows.counters
     return PacketTable(pl.concat(items), _sums(pl.concat(sums)), counters, tuple(captures))
