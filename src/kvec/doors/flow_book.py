@@ -50,8 +50,8 @@ class FlowBook:
             flow = flows.get((capture, key))
             if flow is None:
                 flow = flows[capture, key] = Flow(
-                    endpoint(arrived.client[i], int(arrived.client_port[i])),
-                    endpoint(arrived.server[i], int(arrived.server_port[i])),
+                    endpoint(arrived.client[i], int(arrived.client_port[i]), arrived.protocol[i]),
+                    endpoint(arrived.server[i], int(arrived.server_port[i]), arrived.protocol[i]),
                     arrived.protocol[i],
                     time,
                 )
@@ -98,12 +98,12 @@ class FlowBook:
         yield from (named + others)[:n]
 
 
-def endpoint(address: str, port: int) -> str:
-    """An end of a flow as people write it.
+def endpoint(address: str, port: int, protocol: str) -> str:
+    """An end of a flow as people write it; what stands for the port in ICMP is an id.
 
-    >>> endpoint("10.0.0.1", 443), endpoint("fe80::1", 53), endpoint("10.0.0.1", 0)
+    >>> endpoint("10.0.0.1", 443, "tcp"), endpoint("fe80::1", 53, "udp"), endpoint("10.0.0.1", 8, "icmp")
     ('10.0.0.1:443', '[fe80::1]:53', '10.0.0.1')
     """
-    if not port:
+    if not port or protocol.startswith("icmp"):
         return address
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

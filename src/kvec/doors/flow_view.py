@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,11 +14,16 @@ from rich.text import Text
 
 from kvec.decide.stream import Stream
 from kvec.doors.flow_book import Flow, FlowBook
-from kvec.report.text import plain
+from kvec.report.text import amount, columns, plain
 
 FRAME = 0.25  # seconds between two looks
-HEAD = 6  # lines around the flows
+HEAD = 5  # lines around the flows
 FEWEST = 5  # flows that are shown in the smallest terminal
+WIDE = 100  # columns of a terminal from which on there is room for everything
+TITLES = ("client", "server", "", "label", "sure", "packets", "bytes", "seen")
+CLIENT, SERVER, LABEL = 0, 1, 3
+ALWAYS = 6  # columns that are there in narrow terminals, too
+LABELS = 16  # columns that a label keeps when addresses need room
 
 
 class Named(Protocol):
@@ -53,36 +59,60 @@ class FlowView:
         if self._drawn and not is_last:
             self._rate += (1 - 0.5**passed) * ((book.packets - self._packets) / passed - self._rate)
         self._drawn, self._packets = now, book.packets
-        n_rows = max(self._console.height - HEAD, FEWEST)
-        self._live.update(picture(book, stream, source, self._rate, n_rows), refresh=True)
+        width, height = self._console.size
+        n_rows = max(height - HEAD, FEWEST)
+        self._live.update(picture(book, stream.n_live, source, self._rate, n_rows, width), refresh=True)
 
 
-def picture(book: FlowBook, stream: Stream, source: Named, rate: float, n_rows: int) -> Group:
-    """The flows as they stand."""
-    waiting = stream.n_live
-    head = Text.assemble(
-        (plain(source.name, 40), "bold"),
-        f"  {book.packets:,} packets, {rate:,.0f}/s  {book.n_flows:,} flows, {book.n_decided:,} named, "
-        f"{waiting:,} watched",
+def picture(book: FlowBook, n_open: int, source: Named, rate: float, n_rows: int, width: int) -> Group:
+    """The flows as they stand, in so many rows and columns."""
+    counts = (
+        f"  {book.packets:,} packets, {rate:,.0f}/s  {book.n_flows:,} flows, {book.n_decided:,} named, {n_open:,} open"
     )
-    grid = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
-    for name, side in (
-        ("client", "left"), ("server", "left"), ("", "left"), ("label", "left"), ("sure", "right"),
-        ("packets", "right"), ("bytes", "right"), ("seen", "right"),
-    ):  # fmt: skip
-        grid.add_column(name, justify=side, no_wrap=True)  # type: ignore[arg-type]
-    for flow in book.newest(n_rows):
-        grid.add_row(*_row(flow))
-    labels = Text("  ".join(f"{plain(label, 24)} {n:,}" for label, n in book.labels.most_common(6)), "cyan")
-    return Group(head, labels, Text(""), grid)
+    head = Text.assemble((plain(source.name, max(width - len(counts), 12)), "bold"), counts)
+    labels = Text("  ".join(f"{plain(label, 24)} {n:,}" for label, n in book.labels.most_common(12)), "cyan")
+    for line in (head, labels):
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(head, labels, Text(""), _grid(list(book.newest(n_rows)), width))
 
 
-def _row(flow: Flow) -> tuple[str | Text, ...]:
-    ends = (plain(flow.client, 28), plain(flow.server, 28), flow.protocol)
+def fitting(wanted: Sequence[int], space: int) -> list[int]:
+    """The widths of client, server and label in so much space: a long label gives way first, then what is widest.
+
+    >>> fitting([21, 17, 30], 70), fitting([21, 17, 30], 60), fitting([46, 17, 30], 60)
+    ([21, 17, 30], [21, 17, 22], [27, 17, 16])
+    """
+    client, server, label = wanted
+    widths = [client, server, max(min(label, space - client - server), min(label, LABELS))]
+    while sum(widths) > max(space, len(widths)):
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _grid(flows: Sequence[Flow], width: int) -> Table:
+    shown, gap = range(len(TITLES) if width >= WIDE else ALWAYS), 1 + (width >= WIDE)
+    rows = [_row(flow) for flow in flows]
+    widths = [max(columns(row[i]) for row in (TITLES, *rows)) for i in shown]
+    flexible = (CLIENT, SERVER, LABEL)
+    taken = sum(widths[i] for i in shown if i not in flexible) + gap * (len(shown) - 1)
+    for i, room in zip(flexible, fitting([widths[i] for i in flexible], width - taken), strict=True):
+        widths[i] = room
+    grid = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+    for i in shown:
+        side: Literal["left", "right"] = "left" if i <= LABEL else "right"
+        grid.add_column(Text(TITLES[i]), justify=side, no_wrap=True, width=widths[i])
+    for flow, row in zip(flows, rows, strict=True):
+        style = "dim" if flow.decision is None else "green"
+        grid.add_row(*(Text(plain(row[i], widths[i]), style if i == LABEL else "") for i in shown))
+    return grid
+
+
+def _row(flow: Flow) -> tuple[str, ...]:
+    ends = (plain(flow.client), plain(flow.server), flow.protocol)
     if flow.decision is None:
-        return (*ends, Text("…", "dim"), "", f"{flow.packets:,}", f"{flow.bytes:,}", "")
+        return (*ends, "…", "", f"{flow.packets:,}", amount(flow.bytes), "")
     one = flow.decision
     return (
-        *ends, Text(plain(one.label, 24), "green"), f"{100 * one.probability:.0f} %",
-        f"{one.n_observed:,} of {flow.packets:,}", f"{flow.bytes:,}", f"{100 * flow.earliness:.0f} %",
+        *ends, plain(one.label), f"{100 * one.probability:.0f} %", f"{one.n_observed:,} of {flow.packets:,}",
+        amount(flow.bytes), f"{100 * flow.earliness:.0f} %",
     )  # fmt: skip

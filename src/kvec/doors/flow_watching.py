@@ -153,6 +153,7 @@ class _Watch:
             f"{book.packets:,} packets ({book.bytes:,} bytes) of {book.n_flows:,} flows in {took:,.1f} s; "
             f"{book.n_decided:,} flows named"
         ]
+        tables: list[str] = []
         if isinstance(self.source, Interface):
             lines.append(self.source.lost)
         if book.labels:
@@ -160,16 +161,16 @@ class _Watch:
                 (plain(label, 40), f"{n:,}", f"{book.mean_observed(label):.1f}")
                 for label, n in book.labels.most_common(40)
             ]
-            lines.append(table(named, ("label", "flows", "packets needed"), right=(1, 2)))
+            tables.append(table(named, ("label", "flows", "packets needed"), right=(1, 2)))
         if self.source.counters:
             lost = [(reason, f"{n:,}") for reason, n in self.source.counters.most_common(TOLD)]
-            lines.append(table(lost, ("noticed", "packets"), right=(1,)))
+            tables.append(table(lost, ("noticed", "packets"), right=(1,)))
         if self._splitter is not None:
             files = [(name, f"{n:,}") for name, n in sorted(self._splitter.counts().items())]
-            lines.append(table(files, ("file", "packets"), right=(1,)))
+            tables.append(table(files, ("file", "packets"), right=(1,)))
             if self._splitter.n_early:
                 lines.append(f"{self._splitter.n_early:,} packets could not wait for their flow's name in memory")
-        return "\n".join(lines)
+        return "\n\n".join(["\n".join(lines), *tables])
 
     def close(self) -> None:
         """Close the files."""

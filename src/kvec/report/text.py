@@ -55,6 +55,20 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def amount(n_bytes: int) -> str:
+    """Bytes as people write them, in three digits.
+
+    >>> amount(574), amount(57_300), amount(999_999), amount(4_560_000_000)
+    ('574 B', '57.3 kB', '1.00 MB', '4.56 GB')
+    """
+    if n_bytes < 1000:
+        return f"{n_bytes} B"
+    size, units = float(n_bytes), iter(("kB", "MB", "GB", "TB", "PB"))
+    while size >= 999.5:
+        size, unit = size / 1000, next(units)
+    return f"{size:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f} {unit}"
+
+
 def bar(share: float, width: int = 8) -> str:
     """A share between 0 and 1 as a horizontal bar, padded to `width` columns.
 
