@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvec.read.captures import open_capture
-from kvec.read.flow_names import BY_NUMBER
-from kvec.read.flows import Flows
-from kvec.read.layers import PROBLEMS, dissect
+from kvec.read.packets.captures import open_capture
+from kvec.read.packets.flow_names import BY_NUMBER
+from kvec.read.packets.flows import Flows
+from kvec.read.packets.layers import PROBLEMS, dissect
 from kvec.words.flows import FlowSettings
 
 FIELDS = (

@@ -277,10 +277,10 @@ def kvec(path: str) -> Counted:
     """All that an item needs: direction, gap, flags, payload, ends and a key for each flow, then the count."""
     import numpy as np
 
-    from kvec.read.captures import open_capture
-    from kvec.read.flow_names import BY_NUMBER
-    from kvec.read.flows import Flows
-    from kvec.read.layers import dissect
+    from kvec.read.packets.captures import open_capture
+    from kvec.read.packets.flow_names import BY_NUMBER
+    from kvec.read.packets.flows import Flows
+    from kvec.read.packets.layers import dissect
     from kvec.words.flows import FlowSettings
 
     counted: Counted = {}
@@ -349,7 +349,7 @@ def delivered(name: str, path: str) -> int:
             for block in FileScanner(file):
                 n += hasattr(block, "packet_data")
     elif name == "kvec":
-        from kvec.read.captures import open_capture
+        from kvec.read.packets.captures import open_capture
 
         n = sum(len(packets.times) for packets in open_capture(path))
     return n

@@ -28,7 +28,7 @@ LONGEST, SECONDS, MEGABYTES = 4096, 10, 1500  # of an input, and what it may cos
 
 def seeds() -> dict[str, bytes]:
     """Small captures of every container, link, tag and tunnel, made here."""
-    from tests.read import making_packets as make
+    from tests.read.packets import making_packets as make
 
     talk = [
         make.ipv4("10.0.0.1", "10.0.0.2", 6, make.tcp(5000, 443, make.SYN, 7)),
@@ -98,10 +98,10 @@ def seeds() -> dict[str, bytes]:
 
 def feeder() -> Callable[[bytes], None]:
     """What is done with an input: everything that the reader offers, and checks of what it gives."""
-    from kvec.read import captures
-    from kvec.read.captures import open_capture
-    from kvec.read.flows import Flows
-    from kvec.read.layers import PROBLEMS, dissect
+    from kvec.read.packets import captures
+    from kvec.read.packets.captures import open_capture
+    from kvec.read.packets.flows import Flows
+    from kvec.read.packets.layers import PROBLEMS, dissect
     from kvec.words.errors import DataError
     from kvec.words.flows import FlowSettings
 

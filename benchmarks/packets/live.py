@@ -164,7 +164,7 @@ def tshark(port: int, heard: Heard) -> dict[str, Any]:
 
 
 def kvec(port: int, heard: Heard) -> dict[str, Any]:
-    from kvec.read.listening import Listener
+    from kvec.read.packets.listening import Listener
 
     with Listener("lo", f"udp dst port {port}", snap=SNAP) as listener:
         ready()

@@ -12,9 +12,9 @@ from pathlib import Path
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ[threads] = "1"
 
-from kvec.read.captures import Packets, open_capture  # noqa: E402
-from kvec.read.flows import Flows  # noqa: E402
-from kvec.read.layers import dissect  # noqa: E402
+from kvec.read.packets.captures import Packets, open_capture  # noqa: E402
+from kvec.read.packets.flows import Flows  # noqa: E402
+from kvec.read.packets.layers import dissect  # noqa: E402
 
 
 def items_of(path: str | Path) -> int:

@@ -24,7 +24,7 @@ _HOMES = {
     "Explanation": "kvec.words.explanation",
     "KvecError": "kvec.words.errors",
     "read_table": "kvec.read.rows",
-    "read_captures": "kvec.read.packet_labels",
+    "read_captures": "kvec.read.packets.learning",
     "read_movielens": "kvec.read.ratings",
     "read_authors": "kvec.read.authors",
     "datasets": "kvec.read.catalogue",
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kvec.read import synthetic as synthetic
     from kvec.read.authors import read_authors as read_authors
     from kvec.read.catalogue import datasets as datasets
-    from kvec.read.packet_labels import read_captures as read_captures
+    from kvec.read.packets.learning import read_captures as read_captures
     from kvec.read.ratings import read_movielens as read_movielens
     from kvec.read.rows import read_table as read_table
     from kvec.words.config import Config as Config

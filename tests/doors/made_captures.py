@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tests.read.making_packets import ACK, FIN, SYN, Frame, ethernet, ipv4, pcap, tcp
+from tests.read.packets.making_packets import ACK, FIN, SYN, Frame, ethernet, ipv4, pcap, tcp
 
 SERVER = ("192.0.2.1", 443)
 

@@ -17,13 +17,13 @@ from tests.doors.made import TINY
 from tests.doors.made_captures import capture, flow, folder
 from tests.doors.streamed import assert_same, decided
 from tests.doors.test_splitting import packets_in
-from tests.read.making_packets import pcap
+from tests.read.packets.making_packets import pcap
 
 from kvec.doors.cli import run
 from kvec.doors.packet_sources import Files
 from kvec.estimator import load
-from kvec.read.captures import open_capture
-from kvec.read.packet_table import read_packets, table_of
+from kvec.read.packets.captures import open_capture
+from kvec.read.packets.tables import read_packets, table_of
 from kvec.words.flows import FlowSettings
 
 CLOCK = ("--tangling", "group:2:common")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 from tests.doors.made_captures import flow
-from tests.read.making_packets import Frame, ethernet, icmp, ipv6, packets_of, udp
+from tests.read.packets.making_packets import Frame, ethernet, icmp, ipv6, packets_of, udp
 
 from kvec.doors.flow_book import FlowBook
-from kvec.read.flows import Arrived, Flows
-from kvec.read.layers import dissect
+from kvec.read.packets.flows import Arrived, Flows
+from kvec.read.packets.layers import dissect
 from kvec.words.flows import FlowSettings
 from kvec.words.items import Decision, Reason
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.read.making_names import sent, tls_flow
-from tests.read.making_packets import pcap
+from tests.read.packets.making_names import sent, tls_flow
+from tests.read.packets.making_packets import pcap
 
 from kvec.doors.cli import run
-from kvec.read.flow_labels import read_flow_labels
+from kvec.read.packets.flow_labels import read_flow_labels
 
 pytest.importorskip("publicsuffixlist")
 WEB = ("192.0.2.1", 443)

@@ -16,10 +16,10 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.doors.made import TINY
-from tests.read import wires
-from tests.read.making_packets import Frame, pcap
-from tests.read.test_listening import SEND, Ear, send
-from tests.read.wires import THERE, Wire, find, needs
+from tests.read.packets import wires
+from tests.read.packets.making_packets import Frame, pcap
+from tests.read.packets.test_listening import SEND, Ear, send
+from tests.read.packets.wires import THERE, Wire, find, needs
 
 from kvec.doors.cli import run
 
@@ -195,7 +195,7 @@ def test_who_may_not_listen_is_told_what_to_do(wire: Wire, model: Path) -> None:
     code = """
 import sys
 from kvec.doors.cli import run
-from kvec.read.rights import _drop_capabilities
+from kvec.read.packets.rights import _drop_capabilities
 _drop_capabilities()
 sys.exit(run(sys.argv[1:]))
 """

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.paper.slow_flows import SECOND, Given, Packet, SlowFlows
-from tests.read import making_packets as make
+from tests.read.packets import making_packets as make
 
-from kvec.read.captures import Packets
-from kvec.read.flows import Flows
-from kvec.read.layers import dissect
+from kvec.read.packets.captures import Packets
+from kvec.read.packets.flows import Flows
+from kvec.read.packets.layers import dissect
 from kvec.words.flows import FlowSettings
 
 ends = st.tuples(st.sampled_from(["10.0.0.1", "10.0.0.2", "10.0.0.3"]), st.sampled_from([1000, 2000]))

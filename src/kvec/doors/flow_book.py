@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvec.read.flows import Arrived
+from kvec.read.packets.flows import Arrived
 from kvec.words.items import Decision
 
 MOST_FLOWS = 200_000  # that are remembered

@@ -20,10 +20,10 @@ from kvec.doors.packet_sources import Files, Interface, open_packets
 from kvec.doors.running import Stopping
 from kvec.doors.splitting import Splitter
 from kvec.doors.writing import decision_row, require_place
-from kvec.read.captures import Packets
-from kvec.read.flows import Arrived, Flows
-from kvec.read.layers import dissect
-from kvec.read.packet_table import FIELDS
+from kvec.read.packets.captures import Packets
+from kvec.read.packets.flows import Arrived, Flows
+from kvec.read.packets.layers import dissect
+from kvec.read.packets.tables import FIELDS
 from kvec.report.text import plain, table
 from kvec.words.errors import DataError, ModelError, SettingError
 from kvec.words.flows import FlowSettings

@@ -18,9 +18,9 @@ from kvec.doors.outlets import Outlet
 from kvec.doors.packet_sources import Interface, open_packets
 from kvec.doors.running import Stopping
 from kvec.doors.writing import require_place
-from kvec.read.filtering import Filter
-from kvec.read.packet_labels import labelled
-from kvec.read.packet_table import PacketTable, packet_schema, read_packets, table_of
+from kvec.read.packets.filtering import Filter
+from kvec.read.packets.learning import labelled
+from kvec.read.packets.tables import PacketTable, packet_schema, read_packets, table_of
 from kvec.report.canvas import write_whole
 from kvec.report.text import clock, plain, table
 from kvec.words.errors import SettingError

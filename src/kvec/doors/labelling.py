@@ -12,8 +12,8 @@ import polars as pl
 
 from kvec.doors.messages import say
 from kvec.doors.writing import require_place
-from kvec.read.named_flows import LEVELS, name_flows
-from kvec.read.packet_table import each_capture
+from kvec.read.packets.named_flows import LEVELS, name_flows
+from kvec.read.packets.tables import each_capture
 from kvec.report.canvas import write_whole
 from kvec.report.text import bar, percent, plain, table
 from kvec.words.errors import DataError, SettingError

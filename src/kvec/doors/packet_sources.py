@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from kvec.doors.messages import say
-from kvec.read.captures import Packets
-from kvec.read.filtering import Filter
-from kvec.read.flows import Flows
-from kvec.read.layers import dissect
-from kvec.read.listening import Listener
-from kvec.read.packet_table import NOTHING, each_capture
-from kvec.read.rights import drop_rights
+from kvec.read.packets.captures import Packets
+from kvec.read.packets.filtering import Filter
+from kvec.read.packets.flows import Flows
+from kvec.read.packets.layers import dissect
+from kvec.read.packets.listening import Listener
+from kvec.read.packets.rights import drop_rights
+from kvec.read.packets.tables import NOTHING, each_capture
 from kvec.words.errors import SettingError
 from kvec.words.flows import FlowSettings
 

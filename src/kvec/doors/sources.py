@@ -12,8 +12,8 @@ from kvec.doors.flags import SchemaFlags
 from kvec.doors.messages import say
 from kvec.read.authors import npy_files, read_authors
 from kvec.read.files import ending
-from kvec.read.packet_labels import read_captures, whole_schema
-from kvec.read.packet_table import holds_captures
+from kvec.read.packets.learning import read_captures, whole_schema
+from kvec.read.packets.tables import holds_captures
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import find_schema, read_table, schema_beside
 from kvec.read.table import Table
