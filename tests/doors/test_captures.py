@@ -127,6 +127,7 @@ def test_a_file_per_class_is_split_by_flow(tmp_path: Path, capsys: pytest.Captur
         capture(tmp_path / "set" / name, kind, seed=len(name), n_flows=20)
     command = ["train", str(tmp_path / "set"), "--labels", "by-file", "-o", str(tmp_path / "model"), *TINY, "--quiet"]
     assert run(command) == 0
+    assert "the best epoch and θ were chosen on 6 sequences only" in capsys.readouterr().err
     card = json.loads((tmp_path / "model" / "kvec.json").read_text())
     assert card["schema"]["tangling"] == {"number": 8, "of": "key", "clock": "common"}
     assert card["schema"]["group"] == "capture, key"

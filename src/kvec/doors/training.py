@@ -13,12 +13,15 @@ from kvec.doors.flags import SchemaFlags
 from kvec.doors.measuring import evaluate_model
 from kvec.doors.messages import Stopped, guesses, say, warn_of
 from kvec.doors.sources import read_by_flags, read_by_schema
+from kvec.doors.summary import counted
 from kvec.estimator import KVEC
 from kvec.learn.trainer import Record, best_of
 from kvec.read.table import Table
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config, Training
 from kvec.words.errors import DataError, SettingError
+
+FEW = 50  # validation sequences on which an operating point is shaky
 
 
 def settings_from(preset: str, file: Path | None, chosen: Mapping[str, Any], settings: Iterable[str]) -> Config:
@@ -129,6 +132,12 @@ def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_spli
         f"accuracy {best['accuracy']:.4f}, earliness {best['earliness']:.4f} (lower is better), HM {best['hm']:.4f} "
         f"at θ = {trained.threshold:.3g}; accuracy at the end {best['end_accuracy']:.4f}"
     )
+    n_chosen_on = trained.about["validation_sequences"]
+    if n_chosen_on < FEW and trained.config.deciding.threshold is None:
+        say(
+            f"warning: the best epoch and θ were chosen on {counted(n_chosen_on, 'sequence')} only, so θ may be off; "
+            "bring more data, or settle it: --set deciding.threshold=0.5"
+        )
     if is_split:
         more = ["--labels", str(flags.labels)] if flags.labels else []
         print(f"next: {shlex.join(['kvec', 'evaluate', str(output), str(data), '--split', 'test', *more])}")
