@@ -17,9 +17,8 @@ LARGEST_PACKET = 1 << 18  # captured bytes; more are no packet
 LARGEST_BLOCK = 1 << 20  # of a pcapng block that matters; others are passed by at any length
 LATEST = (1 << 63) - 1  # ns since the epoch
 MOST_WIRE = (1 << 31) - 1
-MORE, FULL, BAD, HEAD, SKIP = range(
-    5
-)  # why a scan stopped: bytes are missing, no room, nonsense, a header, a long block
+# why a scan stopped: bytes are missing, no room, nonsense, a header, a long block
+MORE, FULL, BAD, HEAD, SKIP = range(5)
 SECTION, DESCRIPTION, OLD, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 
 LINK, SNAP, KIND, AMOUNT, OFFSET = range(5)  # columns of a table of interfaces
