@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from socket import AF_INET6, inet_ntop
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from kvec.read.packets.flow_names import LONGEST_ADDRESS, LONGEST_KEY, names_of
 from kvec.read.packets.flows import Flows
 from kvec.read.packets.headers import PORTS, TYPE
 from kvec.read.packets.layers import OUTER_VERSION, WIDTH, dissect
-from kvec.read.packets.tracking import N_DATAGRAMS
+from kvec.read.packets.tracking import N_DATAGRAMS, hash_of
 from kvec.words.errors import SettingError
 from kvec.words.flows import FlowSettings
 
@@ -255,6 +256,44 @@ def test_memory_stays_within_the_limit_and_forgets_the_oldest() -> None:
     again = items([frames_[-1], frames_[0]], flows)
     assert again["flow"].to_list() == [999, 1000]  # one is remembered, the other is not
     assert "#" not in again["key"][1]
+
+
+def factors_of(seed: int) -> npt.NDArray[np.int64]:
+    return np.frombuffer(np.random.default_rng(seed).bytes(2 * WIDTH), np.int64)
+
+
+def test_no_two_bits_of_an_identity_cancel_each_other() -> None:
+    base = np.random.default_rng(0).integers(0, 256, WIDTH, np.uint8)
+    same = [(i, j) for i in range(8 * WIDTH) for j in range(i, 8 * WIDTH)]
+    for seed in range(4):
+        factors, left = factors_of(seed), []
+        plain = hash_of(base.view(np.int64), factors)
+        for i, j in same:
+            other = base.copy()
+            other[i >> 3] ^= 1 << (i & 7)
+            if i != j:
+                other[j >> 3] ^= 1 << (j & 7)
+            if hash_of(other.view(np.int64), factors) == plain:
+                left.append((i, j))
+        same = left
+    assert not same
+
+
+def test_endpoints_made_to_collide_are_spread() -> None:
+    """Flips of the two highest bits of each word, which a product that is cut off would lose."""
+    made = np.zeros((4096, WIDTH), np.uint8)
+    for number, row in enumerate(made):
+        for i in range(10):
+            row[8 * i + 7] ^= 0x80 * (number >> i & 1)
+        for i in range(2):
+            is_flipped = number >> (10 + i) & 1
+            row[8 * i + 7] ^= 0x40 * is_flipped
+            row[8 * i + 15] ^= 0x40 * is_flipped
+            row[8 * i + 12] ^= 0x02 * is_flipped
+    for seed in range(3):
+        hashes = np.array([hash_of(row.view(np.int64), factors_of(seed)) for row in made])
+        assert len(np.unique(hashes)) > 4000
+        assert len(np.unique(hashes & 8191)) > 2000
 
 
 def test_one_flow_after_the_other_as_memory_grows() -> None:

@@ -71,7 +71,7 @@ class Flows:
     def __init__(self, settings: FlowSettings | None = None) -> None:
         self.settings = settings or FlowSettings()
         self.counters: Counter[str] = Counter()
-        self._seed = int.from_bytes(os.urandom(8), "little") >> 2  # so that nobody can make all endpoints collide
+        self._factors = np.frombuffer(os.urandom(2 * WIDTH), np.int64)  # of the hash, so that nobody can foresee it
         self._kept = np.zeros(COUNTS, np.int64)
         self._kept[[NEWEST, OLDEST]] = -1
         self._state = np.zeros((0, COLUMNS), np.int64)
@@ -106,7 +106,7 @@ class Flows:
         n_items, n_flows = track(
             times, layers.problem, layers.endpoints.view(np.int64), layers.flipped, layers.protocol,
             layers.flags, layers.payload, layers.sequence, layers.acknowledged, layers.fragment, layers.is_later,
-            self._idle, self._active, self.settings.max_flows, self._seed,
+            self._idle, self._active, self.settings.max_flows, self._factors,
             self._table, self._state, self._known, self._kept, self._datagrams, self._firsts,
             rows, local, direction, gaps, is_end, counts, words, named,
         )  # fmt: skip

@@ -13,7 +13,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
-LOW = (1 << 63) - 1
+LOW, HALF = (1 << 63) - 1, (1 << 32) - 1
 REASSEMBLY = 60_000_000_000  # ns that the first fragment of a datagram is waited for by the others
 N_DATAGRAMS = 1 << 13  # whose first fragment is remembered
 
@@ -31,13 +31,13 @@ NO_FIRST, AFTER_END = range(2)
 
 
 @compiled
-def hash_of(words: Ints, seed: int) -> int:
-    """A number of the endpoints that nobody can foresee who does not know the seed."""
-    mixed = seed
+def hash_of(words: Ints, factors: Ints) -> int:
+    """The high half of the sum of random factors times the halves of the words: two collide by chance alone."""
+    mixed = 0
     for i in range(len(words)):
-        mixed = ((mixed ^ int(words[i])) * 0x2545F4914F6CDD1D) & LOW
-        mixed ^= mixed >> 29
-    return mixed
+        word = int(words[i])
+        mixed += int(factors[2 * i]) * (word & HALF) + int(factors[2 * i + 1]) * ((word >> 32) & HALF)
+    return (mixed & LOW) >> 31
 
 
 @compiled
@@ -127,7 +127,7 @@ def _begins(state: Ints, slot: int, time: int, is_tcp: bool, flags: int, sequenc
 def track(
     times: Ints, problem: Bytes, endpoints: Ints, flipped: Flags, protocols: Bytes, bits: Bytes,
     payload: npt.NDArray[np.int32], sequence: npt.NDArray[np.uint32], acknowledged: npt.NDArray[np.uint32],
-    fragment: Ints, is_later: Flags, idle: int, active: int, most: int, seed: int,
+    fragment: Ints, is_later: Flags, idle: int, active: int, most: int, factors: Ints,
     table: npt.NDArray[np.int32], state: Ints, known: Ints, kept: Ints, datagrams: Ints, first_words: Ints,
     rows: Ints, locals_: npt.NDArray[np.int32], direction: Bytes, gaps: Ints, is_end: Flags, counts: Ints,
     local_words: Ints, local_as: Ints,
@@ -152,7 +152,7 @@ def track(
         is_tcp = protocols[i] == TCP and not is_later[i]
         flags, sent = int(np.int64(bits[i])), int(np.int64(sequence[i]))
         side = 1 if is_flipped else 0
-        hashed = hash_of(words, seed)
+        hashed = hash_of(words, factors)
         slot, at = _find(table, state, known, words, hashed)
         if slot < 0:
             if kept[N_SLOTS] < most:
