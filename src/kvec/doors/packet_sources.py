@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from kvec.doors.messages import say
 from kvec.read.packets.captures import Packets
 from kvec.read.packets.filtering import Filter
@@ -15,7 +17,7 @@ from kvec.read.packets.flows import Flows
 from kvec.read.packets.layers import dissect
 from kvec.read.packets.listening import Listener
 from kvec.read.packets.rights import drop_rights
-from kvec.read.packets.tables import NOTHING, each_capture
+from kvec.read.packets.tables import each_capture
 from kvec.words.errors import SettingError
 from kvec.words.flows import FlowSettings
 
@@ -93,8 +95,8 @@ class Interface:
         self.name = interface
         self.counters: Counter[str] = Counter()
         self._listener = Listener(interface, filter, snap, promiscuous)
+        warm_up()
         rights = drop_rights()
-        Flows(FlowSettings()).take(NOTHING, dissect(NOTHING))  # what is compiled is there before the first packet
         say(f"listening to {interface} {rights}; stop with Ctrl-C")
 
     def blocks(self, is_over: Callable[[], bool]) -> Iterator[tuple[str, Packets]]:
@@ -113,6 +115,16 @@ class Interface:
         return (
             f"{c.received:,} packets passed the filter, {c.dropped + c.dropped_by_interface:,} were lost by the kernel"
         )
+
+
+def warm_up() -> None:
+    """Compile all that packets go through: before the first one, and while the compiled code can still be kept."""
+    udp = bytearray.fromhex("020000000002020000000001 0800 4500001c0000000040110000 0a000001 0a000002 0035003500080000")
+    packets = Packets(
+        np.frombuffer(udp, np.uint8), np.zeros(1, np.int64), np.full(1, len(udp), np.int32),
+        np.full(1, len(udp), np.int32), np.zeros(1, np.int64), np.full(1, 1, np.uint16),
+    )  # fmt: skip
+    Flows(FlowSettings()).take(packets, dissect(packets))
 
 
 def open_packets(
