@@ -75,7 +75,7 @@ class SlowFlows:
             self.n_flows += 1
             if len(self.flows) == self.most:
                 _, old = self.flows.popitem(last=False)
-                self.n_forgotten += old.phase == "open"
+                self.n_forgotten += old.phase == "open" and p.time - old.last <= self.idle
         elif flow.phase == "over":
             self.n_after += 1
             flow.last = p.time

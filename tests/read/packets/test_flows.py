@@ -258,6 +258,12 @@ def test_memory_stays_within_the_limit_and_forgets_the_oldest() -> None:
     assert "#" not in again["key"][1]
 
 
+def test_what_fell_silent_was_not_open_when_it_is_forgotten() -> None:
+    flows = Flows(FlowSettings(max_flows=1, idle=10.0))
+    items([datagram(0, first=1), datagram(10, first=2), datagram(20.1, first=3)], flows)
+    assert flows.counters == {"open flows forgotten": 1}
+
+
 def factors_of(seed: int) -> npt.NDArray[np.int64]:
     return np.frombuffer(np.random.default_rng(seed).bytes(2 * WIDTH), np.int64)
 

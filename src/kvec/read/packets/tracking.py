@@ -160,7 +160,7 @@ def track(
                 kept[N_SLOTS] += 1
             else:
                 slot = int(kept[OLDEST])
-                kept[N_FORGOTTEN] += state[slot, PHASE] == OPEN
+                kept[N_FORGOTTEN] += state[slot, PHASE] == OPEN and time - state[slot, LAST] <= idle
                 _forget(table, state, slot)
                 _unlink(state, kept, slot)
                 _, at = _find(table, state, known, words, hashed)
