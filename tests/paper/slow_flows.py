@@ -104,6 +104,8 @@ class SlowFlows:
     def ends(self, flow: Flow, p: Packet) -> bool:
         if p.flags & SYN and p.flags & ACK:
             flow.answered_by = p.sequence
+            if flow.opened_by is None:
+                flow.opened_by = (p.acknowledged - 1) % 2**32
         elif p.flags & SYN:
             flow.opened_by = p.sequence
         if p.flags & FIN:

@@ -109,6 +109,13 @@ def test_several_answers_to_one_beginning_are_one_flow() -> None:
     assert found["flow"].unique().to_list() == [0]
 
 
+def test_an_answer_captured_before_its_beginning_is_one_flow_with_it() -> None:
+    found = items(talk(HANDSHAKE[1], HANDSHAKE[0], *WHOLE[2:]))
+    assert found["flow"].to_list() == [0] * 8
+    assert found["direction"].to_list()[:3] == [1, 0, 0]
+    assert items(talk(HANDSHAKE[1], (0.2, ">", SYN, 7777, 0, 0)))["flow"].to_list() == [0, 1]
+
+
 def test_an_active_timeout_cuts_and_the_client_stays_the_client() -> None:
     flows = Flows(FlowSettings(active=1.0))
     found = items(

@@ -150,7 +150,7 @@ def track(
                 counts[NO_FIRST] += 1
                 continue
         is_tcp = protocols[i] == TCP and not is_later[i]
-        flags, sent = int(np.int64(bits[i])), int(np.int64(sequence[i]))
+        flags, sent, replied = int(np.int64(bits[i])), int(np.int64(sequence[i])), int(np.int64(acknowledged[i]))
         side = 1 if is_flipped else 0
         hashed = hash_of(words, factors)
         slot, at = _find(table, state, known, words, hashed)
@@ -197,12 +197,16 @@ def track(
         row[LAST] = time
         ends = False
         if is_tcp:
-            if flags & SYN:
-                row[ANSWERED_BY if flags & ACK else OPENED_BY] = sent
+            if flags & SYN and flags & ACK:
+                row[ANSWERED_BY] = sent
+                if row[OPENED_BY] < 0:  # the SYN comes later, or never
+                    row[OPENED_BY] = (replied - 1) & HALF
+            elif flags & SYN:
+                row[OPENED_BY] = sent
             if flags & FIN:
                 row[FIN_OF + side] = (sent + int(payload[i]) + 1) & 0xFFFFFFFF
             other = row[FIN_OF + 1 - side]
-            if flags & ACK and other >= 0 and int(np.int64(acknowledged[i])) == other:
+            if flags & ACK and other >= 0 and replied == other:
                 row[ACKED] |= 1 << side
             ends = flags & RST != 0 or row[ACKED] == 3
         if ends:
