@@ -178,7 +178,7 @@ def test_silence_ends_flows(wire: Wire, model: Path, tmp_path: Path) -> None:
     restless = tmp_path / "model"
     shutil.copytree(model, restless)
     card = json.loads((restless / "kvec.json").read_text())
-    card["schema"]["packets"]["idle"] = 1.0
+    card["schema"]["packets"]["idle"] = card["schema"]["expiry"] = 1.0
     (restless / "kvec.json").write_text(json.dumps(card))
     output = tmp_path / "decided.ndjson"
     watch = Running(wire, "watch", restless, *NEVER, "--filter", "udp port 4003", "-o", output)

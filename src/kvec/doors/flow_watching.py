@@ -64,7 +64,7 @@ def watch_packets(wishes: Wishes) -> int:
     model = load_deployed(wishes.model)
     fields = packet_fields(model, wishes.model)
     settings = model.schema.packets or FlowSettings()
-    limits = {"expiry": settings.idle} | dict(wishes.limits or {})
+    limits = ({"expiry": settings.idle} if model.schema.expiry is None else {}) | dict(wishes.limits or {})
     stream = Stream(model, Limits.of(limits), wishes.threshold)
     source = open_packets(
         wishes.captures, wishes.interface, wishes.filter, wishes.speed, wishes.snap, wishes.promiscuous
