@@ -37,6 +37,8 @@ class Flow:
     answered_by: int | None = None
     fins: dict[tuple[str, int], int] = field(default_factory=dict)
     acked: set[tuple[str, int]] = field(default_factory=set)
+    replied: dict[tuple[str, int], int] = field(default_factory=dict)  # what each end acknowledged last
+    following: dict[tuple[str, int], int] = field(default_factory=dict)  # what each end sends next
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,13 @@ class SlowFlows:
         return flow.opened_by != p.sequence
 
     def ends(self, flow: Flow, p: Packet) -> bool:
+        if p.flags & RST:
+            expected = flow.replied.get(p.target), flow.following.get(p.source)
+            return p.sequence in expected or expected == (None, None)
+        after = (p.sequence + p.payload + (p.flags & SYN > 0) + (p.flags & FIN > 0)) % 2**32
+        flow.following[p.source] = after
+        if p.flags & ACK:
+            flow.replied[p.source] = p.acknowledged
         if p.flags & SYN and p.flags & ACK:
             flow.answered_by = p.sequence
             if flow.opened_by is None:
@@ -109,7 +118,7 @@ class SlowFlows:
         elif p.flags & SYN:
             flow.opened_by = p.sequence
         if p.flags & FIN:
-            flow.fins[p.source] = (p.sequence + p.payload + 1) % 2**32
+            flow.fins[p.source] = after
         if p.flags & ACK and flow.fins.get(p.target) == p.acknowledged:
             flow.acked.add(p.source)
-        return p.flags & RST > 0 or len(flow.acked) == 2
+        return len(flow.acked) == 2

@@ -88,6 +88,28 @@ def test_a_reset_ends_at_once_and_nothing_comes_after() -> None:
     assert flows.counters == {"after the end": 1}
 
 
+def test_a_reset_that_does_not_fit_ends_nothing() -> None:
+    data = [(2.0 + n / 100, ">", ACK, 101 + n, 501, 1) for n in range(100)]
+    for made_up in (RST, RST | ACK):
+        for way in "<>":
+            found = items(talk(*HANDSHAKE, (1.0, way, made_up, 123_456, 77, 0), *data))
+            assert len(found) == 104 and not found["is_end"].any()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ((0.0, ">", SYN, 100, 0, 0), (0.1, "<", RST | ACK, 0, 101, 0)),  # refused
+        (*HANDSHAKE, (0.3, ">", ACK, 101, 501, 10), (0.4, ">", RST, 111, 0, 0)),  # after data not yet acknowledged
+        (*HANDSHAKE, (0.3, ">", FIN | ACK, 101, 501, 0), (0.4, "<", RST, 501, 0, 0)),
+        (*HANDSHAKE, (0.3, "<", ACK, 501, 101, 9), (0.4, ">", RST, 101, 0, 0)),
+        ((0.0, ">", RST, 4711, 0, 0),),  # nothing is known
+    ],
+)
+def test_resets_that_fit(said: tuple[tuple[float, str, int, int, int, int], ...]) -> None:
+    assert items(talk(*said))["is_end"].to_list() == [False] * (len(said) - 1) + [True]
+
+
 def test_the_same_ends_again_are_another_flow() -> None:
     again = ((2.0, ">", SYN, 999, 0, 0), (2.1, ">", SYN, 999, 0, 0), (2.2, "<", SYN | ACK, 5, 1000, 0))
     flows = Flows()
@@ -338,7 +360,7 @@ def test_the_plain_code_does_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
     flows, packets = Flows(), packets_of(talk(*WHOLE))
     compiled = flows.take(packets, dissect(packets)).frame()
-    for name in ("hash_of", "rebuild", "_find", "_forget", "_unlink", "_link_newest", "_begins", "track"):
+    for name in ("hash_of", "rebuild", "_find", "_forget", "_unlink", "_link_newest", "_begins", "_resets", "track"):
         monkeypatch.setattr(tracking, name, getattr(getattr(tracking, name), "py_func", getattr(tracking, name)))
     monkeypatch.setattr("kvec.read.packets.flows.track", tracking.track)
     monkeypatch.setattr("kvec.read.packets.flows.rebuild", tracking.rebuild)

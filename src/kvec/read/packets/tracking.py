@@ -21,7 +21,8 @@ N_DATAGRAMS = 1 << 13  # whose first fragment is remembered
 LAST, STARTED, FLOW, GENERATION, CLIENT, PHASE, OPENED_BY, ANSWERED_BY = range(8)
 FIN_OF = 8  # and 9: what acknowledges the FIN of each endpoint; -1: none was seen
 ACKED, BEFORE, AFTER, STAMP, LOCAL, HASH = range(10, 16)
-COLUMNS = 16
+REPLIED_OF, NEXT_OF = 16, 18  # and 17, 19: what each endpoint acknowledged last, and will send next; -1: not known
+COLUMNS = 20
 OPEN, OVER, CUT = range(3)  # phases of a flow; CUT: by the active timeout
 
 # a few numbers that last from block to block
@@ -124,6 +125,13 @@ def _begins(state: Ints, slot: int, time: int, is_tcp: bool, flags: int, sequenc
 
 
 @compiled
+def _resets(row: Ints, side: int, sequence: int) -> bool:
+    """Whether a RST fits the connection; one that fits neither what was acknowledged nor what was sent was made up."""
+    replied, following = row[REPLIED_OF + 1 - side], row[NEXT_OF + side]
+    return bool(sequence == replied or sequence == following or (replied < 0 and following < 0))
+
+
+@compiled
 def track(
     times: Ints, problem: Bytes, endpoints: Ints, flipped: Flags, protocols: Bytes, bits: Bytes,
     payload: npt.NDArray[np.int32], sequence: npt.NDArray[np.uint32], acknowledged: npt.NDArray[np.uint32],
@@ -180,7 +188,7 @@ def track(
             row[FLOW], row[STARTED], row[PHASE], row[ACKED] = kept[N_FLOWS], time, OPEN, 0
             row[GENERATION] += 1
             row[OPENED_BY] = row[ANSWERED_BY] = row[FIN_OF] = row[FIN_OF + 1] = -1
-            row[STAMP] = -1
+            row[REPLIED_OF] = row[REPLIED_OF + 1] = row[NEXT_OF] = row[NEXT_OF + 1] = row[STAMP] = -1
             kept[N_FLOWS] += 1
             gap = 0
         elif row[PHASE] == OVER:
@@ -196,7 +204,13 @@ def track(
             n_local += 1
         row[LAST] = time
         ends = False
-        if is_tcp:
+        if is_tcp and flags & RST:
+            ends = _resets(row, side, sent)
+        elif is_tcp:
+            following = (sent + int(payload[i]) + (flags & SYN != 0) + (flags & FIN != 0)) & HALF
+            row[NEXT_OF + side] = following
+            if flags & ACK:
+                row[REPLIED_OF + side] = replied
             if flags & SYN and flags & ACK:
                 row[ANSWERED_BY] = sent
                 if row[OPENED_BY] < 0:  # the SYN comes later, or never
@@ -204,11 +218,11 @@ def track(
             elif flags & SYN:
                 row[OPENED_BY] = sent
             if flags & FIN:
-                row[FIN_OF + side] = (sent + int(payload[i]) + 1) & 0xFFFFFFFF
+                row[FIN_OF + side] = following
             other = row[FIN_OF + 1 - side]
             if flags & ACK and other >= 0 and replied == other:
                 row[ACKED] |= 1 << side
-            ends = flags & RST != 0 or row[ACKED] == 3
+            ends = bool(row[ACKED] == 3)
         if ends:
             row[PHASE] = OVER
         elif active >= 0 and time - row[STARTED] >= active:
