@@ -59,7 +59,7 @@ class SlowFlows:
     def __init__(self, idle: float, active: float | None, most: int) -> None:
         self.idle, self.active, self.most = idle * SECOND, active and active * SECOND, most
         self.flows: OrderedDict[tuple[str, frozenset[tuple[str, int]]], Flow] = OrderedDict()
-        self.n_flows = self.n_after = self.n_forgotten = self.n_late = self.now = 0
+        self.n_flows = self.n_replaced = self.n_after = self.n_forgotten = self.n_late = self.now = 0
 
     def take(self, number: int, p: Packet) -> Given | None:
         self.n_late += p.time < self.now
@@ -73,10 +73,12 @@ class SlowFlows:
             client = p.target if is_syn and p.flags & ACK else p.source
             if flow and flow.phase == "cut" and p.time - flow.last <= self.idle and not is_syn:
                 client = flow.client
-            flow = Flow(self.n_flows, flow.generation + 1 if flow else 1, client, p.time, p.time)
+            before = flow.generation if flow else self.n_flows if self.n_replaced else 0
+            flow = Flow(self.n_flows, before + 1, client, p.time, p.time)
             self.n_flows += 1
             if len(self.flows) == self.most:
                 _, old = self.flows.popitem(last=False)
+                self.n_replaced += 1
                 self.n_forgotten += old.phase == "open" and p.time - old.last <= self.idle
         elif flow.phase == "over":
             self.n_after += 1

@@ -284,7 +284,17 @@ def test_memory_stays_within_the_limit_and_forgets_the_oldest() -> None:
     assert len(flows._state) == 100
     again = items([frames_[-1], frames_[0]], flows)
     assert again["flow"].to_list() == [999, 1000]  # one is remembered, the other is not
-    assert "#" not in again["key"][1]
+    assert again["key"][0] == found["key"][-1]
+    assert again["key"][1] == f"{found['key'][0]} #1001"
+
+
+def test_a_key_that_was_forgotten_does_not_come_again() -> None:
+    flows = Flows(FlowSettings(max_flows=2, idle=10.0))
+    seconds = [0, 1, 2, 3, 20, 21, 22, 40]
+    found = items([datagram(at, first=first) for at in seconds for first in (1, 2, 1, 3)], flows)
+    by_key = found.group_by("key").agg(pl.col("flow").n_unique())
+    assert flows.opened == found["key"].n_unique() > 10
+    assert by_key["flow"].to_list() == [1] * len(by_key)
 
 
 def test_what_fell_silent_was_not_open_when_it_is_forgotten() -> None:

@@ -26,8 +26,8 @@ COLUMNS = 20
 OPEN, OVER, CUT = range(3)  # phases of a flow; CUT: by the active timeout
 
 # a few numbers that last from block to block
-N_SLOTS, N_FLOWS, N_ENDED, NEWEST, OLDEST, BLOCK, N_FORGOTTEN = range(7)
-COUNTS = 7
+N_SLOTS, N_FLOWS, N_ENDED, NEWEST, OLDEST, BLOCK, N_FORGOTTEN, N_REPLACED = range(8)
+COUNTS = 8
 NO_FIRST, AFTER_END = range(2)
 
 
@@ -163,18 +163,21 @@ def track(
         hashed = hash_of(words, factors)
         slot, at = _find(table, state, known, words, hashed)
         if slot < 0:
+            # endpoints that may have been forgotten never get a number twice
+            generation = int(kept[N_FLOWS]) if kept[N_REPLACED] else 0
             if kept[N_SLOTS] < most:
                 slot = int(kept[N_SLOTS])
                 kept[N_SLOTS] += 1
             else:
                 slot = int(kept[OLDEST])
                 kept[N_FORGOTTEN] += state[slot, PHASE] == OPEN and time - state[slot, LAST] <= idle
+                kept[N_REPLACED] += 1
                 _forget(table, state, slot)
                 _unlink(state, kept, slot)
                 _, at = _find(table, state, known, words, hashed)
             table[at] = slot
             known[slot] = words
-            state[slot, HASH], state[slot, GENERATION], state[slot, PHASE] = hashed, 0, OVER
+            state[slot, HASH], state[slot, GENERATION], state[slot, PHASE] = hashed, generation, OVER
             is_new, was_cut = True, False
         else:
             _unlink(state, kept, slot)
