@@ -273,5 +273,12 @@ def test_wishes_that_cannot_be(model: Path, mixed: Path, tmp_path: Path, refused
     assert "holds something already" in refused("watch", model, mixed, "--pcap-out", tmp_path / "full")
 
 
-def test_a_model_of_other_things_is_refused(lively: Any, mixed: Path, refused: Callable[..., str]) -> None:
-    assert "was not trained on packets" in refused("watch", lively.model, mixed)
+def test_a_model_of_other_things_is_refused(
+    model: Path, mixed: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    other = tmp_path / "model"
+    shutil.copytree(model, other)
+    card = json.loads((other / "kvec.json").read_text())
+    card["schema"]["key"] = ["user"]
+    (other / "kvec.json").write_text(json.dumps(card))
+    assert "was not trained on packets: no packet has the key user" in refused("watch", other, mixed)
