@@ -218,7 +218,11 @@ def test_an_interface_that_goes_away(wire: Wire, model: Path, tmp_path: Path, co
     for change in ("link add going type veth peer name gone", "link set going up", "link set gone up"):
         wire.run("left", f"ip {change}")
     pipe, output = subprocess.PIPE, tmp_path / "items.parquet"
-    given = ["watch", str(model), *NEVER] if command == "watch" else ["flows", *["-o", str(output)][: 2 * ("-o" in command)]]
+    given = (
+        ["watch", str(model), *NEVER]
+        if command == "watch"
+        else ["flows", *["-o", str(output)][: 2 * ("-o" in command)]]
+    )
     words = [*KVEC, *given, "-i", "going", "--filter", "udp"]
     process = wire.start("left", words, stdout=pipe, stderr=pipe, text=True)
     assert process.stderr.readline().startswith("kvec: listening to going ")

@@ -25,7 +25,7 @@ from kvec.read.packets.flows import Arrived, Flows
 from kvec.read.packets.layers import dissect
 from kvec.read.packets.tables import FIELDS
 from kvec.report.text import plain, table
-from kvec.words.errors import DataError, ModelError, SettingError
+from kvec.words.errors import ModelError, SettingError
 from kvec.words.flows import FlowSettings
 from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
@@ -75,13 +75,13 @@ def watch_packets(wishes: Wishes) -> int:
             view = stack.enter_context(FlowView()) if form == "table" else None
             watch = _Watch(stream, source, fields, settings, wishes, is_shown=form == "table")
             stack.callback(watch.close)
-            problem = watch.run(stopping, view)
+            watch.run(stopping, view)
     except BrokenPipeError:  # nobody reads the decisions any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     print(watch.summary(), file=sys.stderr)
-    if problem is not None:
-        raise problem
+    if source.problem is not None:
+        raise source.problem
     return 0
 
 
@@ -124,27 +124,20 @@ class _Watch:
         self._started = self._ticked = time.monotonic()
         self._until = self._started + (wishes.seconds or float("inf"))
 
-    def run(self, stopping: Stopping, view: FlowView | None) -> DataError | None:
-        """Watch until there is nothing more, or someone stops; what went wrong, if something did."""
-        problem = None
-        try:
-            for capture, packets in self.source.blocks(lambda: stopping.is_asked or time.monotonic() > self._until):
-                if capture != self._capture or self._flows is None:
-                    self._begin(capture)
-                if len(packets):
-                    self._take(capture, packets)
-                self._look_around()
-                if view is not None:
-                    view.update(self.book, self.stream, self.source)
-        except DataError as error:  # an interface that has gone: what came before it counts
-            if not self.book.packets:
-                raise
-            problem = error
+    def run(self, stopping: Stopping, view: FlowView | None) -> None:
+        """Watch until there is nothing more, or someone stops."""
+        for capture, packets in self.source.blocks(lambda: stopping.is_asked or time.monotonic() > self._until):
+            if capture != self._capture or self._flows is None:
+                self._begin(capture)
+            if len(packets):
+                self._take(capture, packets)
+            self._look_around()
+            if view is not None:
+                view.update(self.book, self.stream, self.source)
         self._write(self.stream.close())
         self._end()
         if view is not None:
             view.update(self.book, self.stream, self.source, is_last=True)
-        return problem
 
     def summary(self) -> str:
         """What was seen and named, for the end."""

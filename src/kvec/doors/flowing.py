@@ -23,7 +23,7 @@ from kvec.read.packets.learning import labelled
 from kvec.read.packets.tables import PacketTable, packet_schema, read_packets, table_of
 from kvec.report.canvas import write_whole
 from kvec.report.text import clock, plain, table
-from kvec.words.errors import SettingError
+from kvec.words.errors import DataError, SettingError
 from kvec.words.flows import FlowSettings
 
 ENDINGS = (".parquet", ".ndjson", ".jsonl")
@@ -56,14 +56,21 @@ def show_flows(wishes: Wishes) -> None:
     settings = FlowSettings(idle=wishes.idle, active=wishes.active, keyed=wishes.keyed)
     fields = [name.strip() for name in wishes.fields.split(",") if name.strip()]
     packet_schema(settings, fields)  # refuses unknown fields
+    problem = None
     if wishes.interface is None:
         kept = Filter(wishes.filter) if wishes.filter else None
         found = read_packets(_given(wishes), settings, fields, lambda text: say(f"warning: passed over: {text}"), kept)
     else:
-        found = _listen(wishes, settings, fields)
-        if _is_told_at_once(wishes):
-            print(flows_text(found), file=sys.stderr)
-            return
+        found, problem = _listen(wishes, settings, fields)
+    if _is_told_at_once(wishes):
+        print(flows_text(found), file=sys.stderr)
+    else:
+        _tell(found, wishes, fields)
+    if problem is not None:
+        raise problem
+
+
+def _tell(found: PacketTable, wishes: Wishes, fields: list[str]) -> None:
     if wishes.labels is not None:
         found, notes = labelled(found, wishes.labels, fields, wishes.min_packets)
         for note in notes:
@@ -113,8 +120,8 @@ def _given(wishes: Wishes) -> tuple[Path, ...]:
     return wishes.captures
 
 
-def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> PacketTable:
-    """The flows of an interface until someone stops, or the time is over."""
+def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> tuple[PacketTable, DataError | None]:
+    """The flows of an interface until someone stops, or the time is over; what ended it early."""
     source = open_packets(wishes.captures, wishes.interface, wishes.filter, "full", 256, False)
     assert isinstance(source, Interface)
     until = time.monotonic() + (wishes.seconds or float("inf"))
@@ -129,7 +136,7 @@ def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> Packet
         if outlet is not None:
             outlet.close()
     say(source.lost)
-    return found
+    return found, source.problem
 
 
 def _is_told_at_once(wishes: Wishes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -18,9 +19,10 @@ from kvec.read.packets.layers import dissect
 from kvec.read.packets.listening import Listener
 from kvec.read.packets.rights import drop_rights
 from kvec.read.packets.tables import each_capture
-from kvec.words.errors import SettingError
+from kvec.words.errors import DataError, SettingError
 from kvec.words.flows import FlowSettings
 
+TICK = 1.0  # seconds between two looks at the kernel's counters
 PAUSE = 0.2  # seconds without a packet after which an empty block says that time passes
 
 
@@ -30,24 +32,37 @@ class PacketSource(Protocol):
     name: str
     is_live: bool
     counters: Counter[str]  # what could not be read, by reason
+    problem: DataError | None  # what ended the packets early
 
     def blocks(self, is_over: Callable[[], bool]) -> Iterator[tuple[str, Packets]]:
         """The blocks as they come, until someone says that it is over."""
 
 
 class Files:
-    """Captures, as fast as they can be read or `speed` times as fast as they were taken."""
+    """Captures, as fast as they can be read or `speed` times as fast as they were taken.
+
+    The first one is opened at once; where a later one cannot be, what came before counts.
+    """
 
     is_live = False
 
     def __init__(self, paths: Sequence[Path], speed: float | None = None, filter: Filter | None = None) -> None:
         self.name = ", ".join(map(str, paths[:3])) + (", …" if len(paths) > 3 else "")
         self.counters: Counter[str] = Counter()
-        self._paths, self._speed, self._filter = paths, speed, filter
+        self.problem: DataError | None = None
+        self._speed, self._filter = speed, filter
+        found = each_capture(paths, lambda problem: say(f"warning: passed over: {problem}"))
+        self._captures = chain([next(found)], found)  # what cannot be opened is refused before anything is written
 
     def blocks(self, is_over: Callable[[], bool] = lambda: False) -> Iterator[tuple[str, Packets]]:
-        """The captures one after the other."""
-        for name, _, capture in each_capture(self._paths, lambda problem: say(f"warning: passed over: {problem}")):
+        """The captures one after the other, once."""
+        try:
+            yield from self._read(is_over)
+        except DataError as error:
+            self.problem = error
+
+    def _read(self, is_over: Callable[[], bool]) -> Iterator[tuple[str, Packets]]:
+        for name, _, capture in self._captures:
             pace = None if self._speed is None else _Pace(self._speed)
             try:
                 for packets in capture if self._filter is None else map(self._filter.passing, capture):
@@ -87,13 +102,14 @@ class _Pace:
 
 
 class Interface:
-    """A network interface that is listened to until someone stops."""
+    """A network interface that is listened to until someone stops, or it is gone: what came before counts."""
 
     is_live = True
 
     def __init__(self, interface: str, filter: str, snap: int, promiscuous: bool) -> None:
         self.name = interface
         self.counters: Counter[str] = Counter()
+        self.problem: DataError | None = None
         self._listener = Listener(interface, filter, snap, promiscuous)
         warm_up()
         rights = drop_rights()
@@ -102,11 +118,21 @@ class Interface:
     def blocks(self, is_over: Callable[[], bool]) -> Iterator[tuple[str, Packets]]:
         """What passes until it is over, and an empty block now and then while nothing does."""
         with self._listener:
-            while not is_over():
-                yield self.name, self._listener.packets(PAUSE)
-            end = time.time_ns()  # what came before it may still wait in the kernel
-            while len(packets := self._listener.packets(0.0)) and packets.times[0] <= end:
-                yield self.name, packets
+            try:
+                yield from self._heard(is_over)
+            except DataError as error:
+                self.problem = error
+
+    def _heard(self, is_over: Callable[[], bool]) -> Iterator[tuple[str, Packets]]:
+        asked = time.monotonic()
+        while not is_over():
+            yield self.name, self._listener.packets(PAUSE)
+            if time.monotonic() - asked > TICK:
+                asked = time.monotonic()
+                self._listener.counters()  # the kernel's counters begin anew after a while
+        end = time.time_ns()  # what came before it may still wait in the kernel
+        while len(packets := self._listener.packets(0.0)) and packets.times[0] <= end:
+            yield self.name, packets
 
     @property
     def lost(self) -> str:

@@ -71,9 +71,15 @@ class Listener:
         return _block(kept, self.link)
 
     def counters(self) -> Counters:
-        """How many packets passed the filter, and how many of them were lost, since the opening."""
+        """How many packets passed the filter, and how many of them were lost, since the opening.
+
+        To be asked now and then: what libpcap counts begins anew after 2³² packets.
+        """
         if self._is_open:
-            now = self._counts()
+            try:
+                now = self._counts()
+            except self._cypcap.Error:
+                return Counters(*self._totals)  # an interface that has gone counts no more
             new = [(after - before) % TURN for before, after in zip(self._last, now, strict=True)]
             self._last = now
             self._totals = (self._totals[0] + new[0], self._totals[1] + new[1], self._totals[2] + new[2])
@@ -82,10 +88,7 @@ class Listener:
     def close(self) -> None:
         """Listen no more; the counters stay as they are then."""
         if self._is_open:
-            try:
-                self.counters()
-            except self._cypcap.Error:
-                pass  # an interface that has gone counts no more
+            self.counters()
             self._is_open = False
             self._waiting.close()
             self._handle.close()
