@@ -367,6 +367,18 @@ def test_an_archive_broken_in_the_midst_gives_what_is_whole(tmp_path: Path) -> N
     assert len(list(open_captures(path))) == 1
 
 
+def test_an_archive_of_far_too_much_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "FREE", 1 << 16)
+    monkeypatch.setattr(unpacking, "MOST_TIMES", 100)
+    bomb = pcap([Frame(bytes(200_000))])
+    path = seven_zip(tmp_path / "bomb.7z", {"a": bomb})
+    with pytest.raises(DataError, match=r"bomb\.7z: a is compressed more than 100 times; unpack it first"):
+        open_capture(path)
+    capture = open_capture(seven_zip(tmp_path / "late.7z", {"a": pcap(FRAMES), "b": bomb}))
+    assert same(frames_of(capture), FRAMES)
+    assert capture.counters == {"rest of the archive not readable": 1}
+
+
 def test_an_ordinary_file_is_the_only_capture_of_its_path(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(pcap(FRAMES))
     (capture,) = open_captures(tmp_path / "a.pcap")

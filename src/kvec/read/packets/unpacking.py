@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
 import shutil
 import sys
 import tempfile
@@ -242,7 +243,11 @@ def members(file: IO[bytes], name: str) -> Iterator[tuple[str, IO[bytes]]]:
     try:
         with py7zr.SevenZipFile(file) as archive:
             found = [(entry.filename, entry.uncompressed) for entry in archive.list() if not entry.is_directory]
+            left = max(FREE, MOST_TIMES * file.seek(0, os.SEEK_END))
             for member, size in found:
+                left -= size
+                if left < 0:
+                    raise DataError(f"{name}: {member} is compressed more than {MOST_TIMES:,} times; unpack it first")
                 with closing(tempfile.TemporaryFile()) as into:
                     if size > shutil.disk_usage(tempfile.gettempdir()).free:
                         raise DataError(
