@@ -46,6 +46,7 @@ class Given:
     """What becomes of a packet."""
 
     packet: int
+    time: int
     flow: int
     generation: int
     direction: int
@@ -59,12 +60,11 @@ class SlowFlows:
     def __init__(self, idle: float, active: float | None, most: int) -> None:
         self.idle, self.active, self.most = idle * SECOND, active and active * SECOND, most
         self.flows: OrderedDict[tuple[str, frozenset[tuple[str, int]]], Flow] = OrderedDict()
-        self.n_flows = self.n_replaced = self.n_after = self.n_forgotten = self.n_late = self.now = 0
+        self.n_flows = self.n_replaced = self.n_after = self.n_forgotten = self.n_late = self.n_anew = 0
+        self.now = self.shift = 0
 
     def take(self, number: int, p: Packet) -> Given | None:
-        self.n_late += p.time < self.now
-        self.now = max(p.time, self.now)
-        p = replace(p, time=self.now)  # time does not run backwards
+        p = replace(p, time=self.clock(p.time))
         key = (p.protocol, frozenset((p.source, p.target)))
         flow = self.flows.pop(key, None)
         is_syn = p.protocol == "tcp" and p.flags & SYN > 0
@@ -94,7 +94,19 @@ class SlowFlows:
             flow.phase = "over"
         elif self.active is not None and p.time - flow.started >= self.active:
             is_end, flow.phase = True, "cut"
-        return Given(number, flow.number, flow.generation, int(p.source != flow.client), gap, is_end)
+        return Given(number, p.time, flow.number, flow.generation, int(p.source != flow.client), gap, is_end)
+
+    def clock(self, time: int) -> int:
+        """Time does not run backwards: small steps back are held, after large ones all is shifted."""
+        earliest = self.now - self.idle
+        if time >= earliest:
+            self.shift = 0
+        elif time + self.shift < earliest:
+            self.shift = self.now - time
+            self.n_anew += 1
+        self.n_late += time + self.shift < self.now
+        self.now = max(time + self.shift, self.now)
+        return self.now
 
     def begins(self, flow: Flow, p: Packet) -> bool:
         if p.time - flow.last > self.idle or flow.phase == "cut":

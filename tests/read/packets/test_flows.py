@@ -160,6 +160,27 @@ def test_silence_makes_another_flow_of_datagrams() -> None:
     assert items([datagram(0), datagram(1e9)], Flows(FlowSettings(idle=float("inf"))))["flow"].to_list() == [0, 0]
 
 
+def test_one_time_in_the_future_does_not_stop_the_clock() -> None:
+    flows = Flows()
+    seconds = [0, 1, 10_000, 2, 4, 7, 6, 300]
+    found = items([datagram(at, first=at) for at in seconds], flows)
+    assert found["time"].to_list() == [0, 1, 10_000, 10_000, 10_002, 10_005, 10_005, 10_298]
+    assert flows.counters == {"clock set anew": 1, "times set forward to the packet before": 1}
+
+
+def test_one_time_in_the_past_does_not_set_the_clock_forward() -> None:
+    flows = Flows()
+    found = items([datagram(at, first=1) for at in (1000, 1001, 0, 1002, 0, 1003)], flows)
+    assert found["time"].to_list() == [1000, 1001, 1001, 1002, 1002, 1003]
+    assert flows.counters == {"clock set anew": 2}
+
+
+def test_the_latest_time_there_is_does_not_overflow() -> None:
+    late = Frame(datagram(0).data, 2**63 - 1, link=101)
+    found = items([datagram(1), late, datagram(2), datagram(3), late, datagram(0)])
+    assert found["time"].is_sorted() and found["time"].to_list()[1:] == [(2**63 - 1) / 1e9] * 5
+
+
 def fragments(identity: int = 9, swapped: bool = False) -> list[Frame]:
     whole = make.udp(5353, 53, bytes(92))
     parts = [
@@ -370,8 +391,20 @@ def test_the_plain_code_does_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
     flows, packets = Flows(), packets_of(talk(*WHOLE))
     compiled = flows.take(packets, dissect(packets)).frame()
-    for name in ("hash_of", "rebuild", "_find", "_forget", "_unlink", "_link_newest", "_begins", "_resets", "track"):
+    for name in (
+        "in_order",
+        "hash_of",
+        "rebuild",
+        "_find",
+        "_forget",
+        "_unlink",
+        "_link_newest",
+        "_begins",
+        "_resets",
+        "track",
+    ):
         monkeypatch.setattr(tracking, name, getattr(getattr(tracking, name), "py_func", getattr(tracking, name)))
     monkeypatch.setattr("kvec.read.packets.flows.track", tracking.track)
+    monkeypatch.setattr("kvec.read.packets.flows.in_order", tracking.in_order)
     monkeypatch.setattr("kvec.read.packets.flows.rebuild", tracking.rebuild)
     assert items(talk(*WHOLE)).equals(compiled)

@@ -16,8 +16,10 @@ from kvec.read.packets.flow_names import BY_NUMBER, names_of, spread
 from kvec.read.packets.layers import PORTS, PROBLEMS, PROTOCOL, WIDTH, Layers
 from kvec.read.packets.tracking import (
     AFTER_END,
+    ANEW,
     COLUMNS,
     COUNTS,
+    HELD,
     N_DATAGRAMS,
     N_ENDED,
     N_FLOWS,
@@ -26,6 +28,7 @@ from kvec.read.packets.tracking import (
     NEWEST,
     NO_FIRST,
     OLDEST,
+    in_order,
     rebuild,
     track,
 )
@@ -33,7 +36,12 @@ from kvec.words.flows import FlowSettings
 
 Ints = npt.NDArray[np.int64]
 LONGEST = (1 << 62) - 1  # ns
-REASONS = {NO_FIRST: "fragments without a first", AFTER_END: "after the end"}
+REASONS = {
+    NO_FIRST: "fragments without a first",
+    AFTER_END: "after the end",
+    HELD: "times set forward to the packet before",
+    ANEW: "clock set anew",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,6 @@ class Flows:
         self._table = np.zeros(0, np.int32)
         self._datagrams = np.zeros((N_DATAGRAMS, 3), np.int64)
         self._firsts = np.zeros((N_DATAGRAMS, WIDTH // 8), np.int64)
-        self._now = 0  # ns, of the newest packet
         self._idle = _ns(self.settings.idle)
         self._active = -1 if self.settings.active is None else _ns(self.settings.active)
 
@@ -97,12 +104,12 @@ class Flows:
         """The items of the next block of packets."""
         n = len(packets)
         self._grow(n)
-        times = self._in_order(packets.times)
-        rows, gaps = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        times, rows, gaps = np.zeros((3, n), np.int64)
         local, direction, is_end = np.zeros(n, np.int32), np.zeros(n, np.uint8), np.zeros(n, np.bool_)
         words, named = np.zeros((n, WIDTH // 8), np.int64), np.zeros((n, 3), np.int64)
         counts = np.zeros(len(REASONS), np.int64)
         forgotten = int(self._kept[N_FORGOTTEN])
+        in_order(packets.times, self._idle, self._kept, times, counts)
         n_items, n_flows = track(
             times, layers.problem, layers.endpoints.view(np.int64), layers.flipped, layers.protocol,
             layers.flags, layers.payload, layers.sequence, layers.acknowledged, layers.fragment, layers.is_later,
@@ -135,16 +142,6 @@ class Flows:
             is_end=is_end[:n_items],
             flow=flow[of],
         )
-
-    def _in_order(self, times: Ints) -> Ints:
-        """The clock of the capture: packets arrive in the order it has them, and time does not run backwards."""
-        if not len(times):
-            return times
-        ordered = np.maximum(np.maximum.accumulate(times), self._now)
-        self._now = int(ordered[-1])
-        if late := int((ordered != times).sum()):
-            self.counters["times set forward to the packet before"] += late
-        return ordered
 
     def _grow(self, n: int) -> None:
         """Make room for as many flows as there are packets, within the limit."""

@@ -27,8 +27,26 @@ OPEN, OVER, CUT = range(3)  # phases of a flow; CUT: by the active timeout
 
 # a few numbers that last from block to block
 N_SLOTS, N_FLOWS, N_ENDED, NEWEST, OLDEST, BLOCK, N_FORGOTTEN, N_REPLACED = range(8)
-COUNTS = 8
-NO_FIRST, AFTER_END = range(2)
+NOW, SHIFT = 8, 9  # ns: the clock, and what it is ahead of the packets
+COUNTS = 10
+NO_FIRST, AFTER_END, HELD, ANEW = range(4)
+
+
+@compiled
+def in_order(times: Ints, idle: int, kept: Ints, ordered: Ints, counts: Ints) -> None:
+    """The clock of a capture: held where packets step back a little, shifted where they step back by more than idle."""
+    now, shift = int(kept[NOW]), int(kept[SHIFT])
+    for i in range(len(times)):
+        time = int(times[i])
+        if time >= now - idle:
+            shift = 0
+        elif time > LOW - shift or time + shift < now - idle:
+            shift = now - time
+            counts[ANEW] += 1
+        counts[HELD] += time + shift < now
+        now = max(now, time + shift)
+        ordered[i] = now
+    kept[NOW], kept[SHIFT] = now, shift
 
 
 @compiled
