@@ -16,7 +16,7 @@ from kvec.decide.stream import Stream
 from kvec.doors.flow_book import FlowBook
 from kvec.doors.flow_view import FlowView
 from kvec.doors.outlets import Outlet
-from kvec.doors.packet_sources import Files, Interface, open_packets
+from kvec.doors.packet_sources import Files, Interface, open_packets, require_seconds
 from kvec.doors.running import Stopping
 from kvec.doors.splitting import Splitter
 from kvec.doors.writing import decision_row, require_place
@@ -59,8 +59,7 @@ def watch_packets(wishes: Wishes) -> int:
     form = wishes.form or ("table" if sys.stdout.isatty() else "ndjson")
     if form not in ("table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")
-    if wishes.seconds is not None and not wishes.seconds > 0:
-        raise SettingError(f"--seconds is {wishes.seconds}; it must be more than 0")
+    require_seconds(wishes.seconds)
     model = load_deployed(wishes.model)
     fields = packet_fields(model, wishes.model)
     settings = model.schema.packets or FlowSettings()
@@ -116,9 +115,9 @@ class _Watch:
         self.stream, self.source, self.book = stream, source, FlowBook()
         self._fields, self._settings = fields, settings
         self._is_silent = is_shown and wishes.output is None
-        self._outlet = Outlet(wishes.output)
-        self._outlet.begin(is_kept=False, is_replaced=True)
         self._splitter = None if wishes.pcap_out is None else Splitter(wishes.pcap_out)
+        self._outlet = Outlet(wishes.output)
+        self._outlet.begin(is_kept=False, is_replaced=True)  # last: it empties the file
         self._flows: Flows | None = None
         self._capture = ""
         self._started = self._ticked = time.monotonic()

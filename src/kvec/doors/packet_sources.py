@@ -23,6 +23,7 @@ from kvec.words.errors import DataError, SettingError
 from kvec.words.flows import FlowSettings
 
 TICK = 1.0  # seconds between two looks at the kernel's counters
+LONGEST = 60 * 10**9  # ns without a packet, or by which a clock steps, that a replay waits for
 PAUSE = 0.2  # seconds without a packet after which an empty block says that time passes
 
 
@@ -78,26 +79,32 @@ class Files:
 
 
 class _Pace:
-    """Lets packets out when they are due."""
+    """Lets packets out when they are due; a silence, or a step of the clock, of more than a minute is left out."""
 
     def __init__(self, speed: float) -> None:
         self._speed = speed
-        self._begin: tuple[int, int] | None = None  # time of the first packet, and when it was let out
+        self._started = -1
+        self._last = self._due = 0  # ns: the last packet's time, and when it was due after the first
 
     def parts(self, packets: Packets) -> Iterator[Packets]:
         """A block in parts, each when its packets are due; while none is, empty ones."""
+        if not len(packets):
+            return
+        if self._started < 0:
+            self._started, self._last = time.monotonic_ns(), int(packets.times[0])
+        steps = np.diff(packets.times, prepend=self._last)
+        steps[(steps > LONGEST) | (steps < -LONGEST)] = 0
+        dues = self._due + np.cumsum(steps)
+        self._last, self._due = int(packets.times[-1]), int(dues[-1])
         at = 0
         while at < len(packets):
-            if self._begin is None:
-                self._begin = int(packets.times[0]), time.monotonic_ns()
-            first, started = self._begin
-            reached = first + int((time.monotonic_ns() - started) * self._speed)
-            late = packets.times[at:] > reached
+            reached = int((time.monotonic_ns() - self._started) * self._speed)
+            late = dues[at:] > reached
             until = at + (int(late.argmax()) if late.any() else len(late))
             yield packets.some(slice(at, until))
             at = until
             if at < len(packets):
-                due = (int(packets.times[at]) - reached) / self._speed / 1e9
+                due = (int(dues[at]) - reached) / self._speed / 1e9
                 time.sleep(min(max(due, 0.0), PAUSE))
 
 
@@ -167,6 +174,12 @@ def open_packets(
             raise SettingError("--speed is for captures; an interface has the speed it has")
         return Interface(interface, filter, snap, promiscuous)
     return Files(paths, speed_of(speed), Filter(filter) if filter else None)
+
+
+def require_seconds(seconds: float | None) -> None:
+    """Refuse a time to listen that is none."""
+    if seconds is not None and not seconds > 0:
+        raise SettingError(f"--seconds is {seconds}; it must be more than 0")
 
 
 def speed_of(text: str) -> float | None:
