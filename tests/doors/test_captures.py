@@ -22,6 +22,7 @@ from tests.doors.test_splitting import packets_in
 from tests.read.packets.making_packets import pcap
 
 from kvec.doors.cli import run
+from kvec.doors.flowing import flows_text
 from kvec.doors.packet_sources import Files
 from kvec.estimator import load
 from kvec.read.packets.captures import open_capture
@@ -99,6 +100,25 @@ def test_items_are_given_away_a_block_at_a_time(mixed: Path) -> None:
     assert found.items.height == 0 and found.flows.equals(whole.flows)
 
 
+def test_where_flows_are_shown_items_are_not_kept(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heights: list[int] = []
+    monkeypatch.setattr("kvec.doors.flowing.flows_text", lambda found: heights.append(found.items.height) or "")
+    for more in ((), ("-o", str(mixed.parent / "items.parquet")), ("--labels", "by-file")):
+        assert run(["flows", str(mixed), *more]) == 0
+    assert heights == [0, 456, 456]
+
+
+def test_of_too_many_flows_the_largest_are_kept(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvec.read.packets.tables.LARGEST", 3)
+    with open_capture(mixed) as all_packets:
+        parts = [block.some(slice(at, at + 50)) for block in all_packets for at in range(0, len(block), 50)]
+    source = ("mixed.pcap", mixed, parts, Counter[str]())
+    found, whole = (table_of([source], FlowSettings(), most=most) for most in (8, None))
+    assert found.flows.height <= 8 and not whole.left_out and found.left_out["flows"] == 12 - found.flows.height
+    assert flows_text(found).splitlines()[-1] == flows_text(whole).splitlines()[-1]
+    assert "456 packets" in flows_text(found)
+
+
 def test_what_cannot_be_is_refused(mixed: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     assert "no such file" in refused("flows", tmp_path / "none.pcap")
     assert "'colour' is no field of a packet" in refused("flows", mixed, "--fields", "size,colour")
@@ -109,6 +129,8 @@ def test_what_cannot_be_is_refused(mixed: Path, tmp_path: Path, refused: Callabl
     assert "no packet of it belongs to a flow" in refused("flows", tmp_path / "nothing.pcap")
     (tmp_path / "empty").mkdir()
     assert "there is no capture in this folder" in refused("flows", tmp_path / "empty")
+    for seconds in ("0", "-1", "nan"):
+        assert "it must be more than 0" in refused("flows", "-i", "lo", "--seconds", seconds)
 
 
 # -- learning -----------------------------------------------------------------------------------------------------
@@ -271,6 +293,16 @@ def test_wishes_that_cannot_be(model: Path, mixed: Path, tmp_path: Path, refused
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
     assert "holds something already" in refused("watch", model, mixed, "--pcap-out", tmp_path / "full")
+
+
+def test_a_refused_watch_leaves_files_alone(
+    model: Path, mixed: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    before = tmp_path / "d.ndjson"
+    before.write_text("of yesterday\n")
+    assert "holds something" in refused("watch", model, mixed, "-o", before, "--pcap-out", mixed.parent)
+    assert "no such file" in refused("watch", model, tmp_path / "none.pcap", "-o", before, "--pcap-out", tmp_path / "p")
+    assert before.read_text() == "of yesterday\n" and not (tmp_path / "p").exists()
 
 
 def test_a_model_of_other_things_is_refused(

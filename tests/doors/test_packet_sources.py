@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.doors.made_captures import capture
+from tests.read.packets.making_packets import Frame, pcapng
+
+from kvec.doors import packet_sources
+from kvec.doors.packet_sources import Files, Interface
+from kvec.read.packets.tables import NOTHING
+from kvec.words.errors import DataError
 
 WARM = """
 import importlib
@@ -42,3 +55,63 @@ assert not late, f"compiled after the rights were given up: {late}"
 def test_all_is_compiled_before_rights_are_given_up() -> None:
     done = subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
+
+
+class Quiet:
+    """A listener that hears nothing."""
+
+    def __init__(self, *settings: object) -> None:
+        self.n_asked = 0
+
+    def packets(self, timeout: float) -> Any:
+        return NOTHING
+
+    def counters(self) -> None:
+        self.n_asked += 1
+
+    def __enter__(self) -> Quiet:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def test_the_counters_of_the_kernel_are_asked_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Quiet()
+    monkeypatch.setattr(packet_sources, "Listener", lambda *settings: heard)
+    monkeypatch.setattr(packet_sources, "drop_rights", lambda: "as nobody")
+    monkeypatch.setattr(packet_sources, "TICK", 0.05)
+    until = time.monotonic() + 0.3
+    for _ in Interface("eth0", "", 256, False).blocks(lambda: time.monotonic() > until):
+        time.sleep(0.01)
+    assert 3 <= heard.n_asked <= 6
+
+
+@pytest.mark.parametrize("first", [0, 4_000_000_000])
+def test_a_replay_does_not_wait_for_a_clock_that_jumps(tmp_path: Path, first: int) -> None:
+    day = 1_700_000_000
+    seconds = [first, day, day + 0.2, day + 0.1, day + 100_000, day + 100_000.2]
+    frames = [Frame(b"a packet that is no more than that", int(one * 10**9)) for one in seconds]
+    (tmp_path / "jumps.pcapng").write_bytes(pcapng(frames))
+    begin = time.monotonic()
+    blocks = Files([tmp_path / "jumps.pcapng"], speed=1.0).blocks(lambda: time.monotonic() > begin + 5)
+    times = np.concatenate([packets.times for _, packets in blocks])
+    assert times.tolist() == [frame.time for frame in frames]
+    assert 0.25 < time.monotonic() - begin < 2
+
+
+def test_a_capture_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    one = capture(tmp_path / "day" / "one.pcap", "ask", seed=1, n_flows=2)
+    whole = sum(len(packets) for _, packets in Files([one]).blocks())
+    (tmp_path / "link.pcap").symlink_to(one)
+    for given in ([one, one], [tmp_path / "day", one], [one, tmp_path / "link.pcap"]):
+        found = list(Files(given).blocks())
+        assert {name for name, _ in found} == {"one.pcap"} and sum(len(packets) for _, packets in found) == whole
+
+
+def test_what_came_before_a_capture_that_is_none_counts(tmp_path: Path) -> None:
+    one = capture(tmp_path / "one.pcap", "ask", seed=1, n_flows=2)
+    files = Files([one, tmp_path / "none.pcap"])
+    assert sum(len(packets) for _, packets in files.blocks()) > 0 and "none.pcap" in str(files.problem)
+    with pytest.raises(DataError, match=r"none\.pcap"):
+        Files([tmp_path / "none.pcap", one])

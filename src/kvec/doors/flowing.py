@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import polars as pl
 from kvec.doors.flow_book import endpoint
 from kvec.doors.messages import say
 from kvec.doors.outlets import Outlet
-from kvec.doors.packet_sources import Interface, open_packets
+from kvec.doors.packet_sources import Interface, open_packets, require_seconds
 from kvec.doors.running import Stopping
 from kvec.doors.writing import require_place
 from kvec.read.packets.filtering import Filter
@@ -28,6 +29,7 @@ from kvec.words.flows import FlowSettings
 
 ENDINGS = (".parquet", ".ndjson", ".jsonl")
 SHOWN = 40  # flows that are shown
+MOST_FLOWS = 200_000  # of an interface that are kept; from then on the largest of them, and sums
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,17 @@ def show_flows(wishes: Wishes) -> None:
     require_place(wishes.output, ENDINGS)
     if wishes.form not in ("table", "ndjson", "json"):
         raise SettingError(f"--format is {wishes.form!r}; it can be table, ndjson or json")
+    require_seconds(wishes.seconds)
     settings = FlowSettings(idle=wishes.idle, active=wishes.active, keyed=wishes.keyed)
     fields = [name.strip() for name in wishes.fields.split(",") if name.strip()]
     packet_schema(settings, fields)  # refuses unknown fields
     problem = None
     if wishes.interface is None:
         kept = Filter(wishes.filter) if wishes.filter else None
-        found = read_packets(_given(wishes), settings, fields, lambda text: say(f"warning: passed over: {text}"), kept)
+        found = read_packets(
+            _given(wishes), settings, fields, lambda text: say(f"warning: passed over: {text}"), kept,
+            None if _needs_items(wishes) else _drop,
+        )  # fmt: skip
     else:
         found, problem = _listen(wishes, settings, fields)
     if _is_told_at_once(wishes):
@@ -97,11 +103,13 @@ def flows_text(found: PacketTable) -> str:
     ]  # fmt: skip
     header = ("client", "server", "", "packets", "bytes", "lasted", "", *["label"][: "label" in flows.columns])
     parts = [table(rows, header, right=(3, 4, 5))]
-    if (left := flows.height - SHOWN) > 0:
+    more = found.left_out
+    if (left := flows.height + more["flows"] - SHOWN) > 0:
         parts[0] += f"\n… and {left:,} more flows; -o items.parquet writes the items of all"
-    n_over = int(flows["is_over"].sum())
+    n_flows, n_over = flows.height + more["flows"], int(flows["is_over"].sum()) + more["ended"]
+    n_packets, n_bytes = (int(flows[name].sum()) + more[name] for name in ("packets", "bytes"))
     parts.append(
-        f"{int(flows['packets'].sum()):,} packets ({int(flows['bytes'].sum()):,} bytes) of {flows.height:,} flows in "
+        f"{n_packets:,} packets ({n_bytes:,} bytes) of {n_flows:,} flows in "
         f"{len(found.captures):,} capture{'s' * (len(found.captures) != 1)}; {n_over:,} flows ended"
     )
     if found.counters:
@@ -129,14 +137,29 @@ def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> tuple[
         blocks = source.blocks(lambda: stopping.is_asked or time.monotonic() > until)
         packets = (block for _, block in blocks)
         outlet = Outlet(wishes.output) if _is_told_at_once(wishes) else None
+        told = None if _needs_items(wishes) else _drop
         if outlet is not None:
             outlet.begin(is_kept=False, is_replaced=True)
-        told = None if outlet is None else lambda items: outlet.write(items.rows(named=True))
-        found = table_of([(source.name, Path(source.name), packets, Counter())], settings, fields, told)
+            told = _teller(outlet)
+        sources = [(source.name, Path(source.name), packets, Counter[str]())]
+        found = table_of(sources, settings, fields, told, None if wishes.labels is not None else MOST_FLOWS)
         if outlet is not None:
             outlet.close()
     say(source.lost)
     return found, source.problem
+
+
+def _needs_items(wishes: Wishes) -> bool:
+    """Whether items are written, or labelled, when all are there; else only their flows are kept."""
+    return wishes.output is not None or wishes.form == "ndjson" or wishes.labels is not None
+
+
+def _drop(items: pl.DataFrame) -> None:
+    """Nobody needs them."""
+
+
+def _teller(outlet: Outlet) -> Callable[[pl.DataFrame], None]:
+    return lambda items: outlet.write(items.rows(named=True))
 
 
 def _is_told_at_once(wishes: Wishes) -> bool:
@@ -155,4 +178,5 @@ def _write(items: pl.DataFrame, path: Path) -> None:
 
 
 def _plain(found: PacketTable) -> dict[str, object]:
-    return {"flows": found.flows.to_dicts(), "not_in_a_flow": dict(found.counters)}
+    more = {"smaller_flows": dict(found.left_out)} if found.left_out else {}
+    return {"flows": found.flows.to_dicts(), **more, "not_in_a_flow": dict(found.counters)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -33,6 +33,7 @@ FIELDS = {
     "server_port": "categorical",
 }  # what a packet can tell a model, and how it is told
 MOST_PARTS = 1000  # blocks that are added up at a time
+LARGEST = 10_000  # flows that are kept where there are too many
 NOTHING = Packets(
     np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64),
     np.empty(0, np.uint16),
@@ -50,6 +51,7 @@ class PacketTable:
     )  # capture, key, client…protocol, start, end, packets, bytes, is_over; label where there are some
     counters: Counter[str]
     captures: tuple[tuple[str, Path], ...]  # names and files
+    left_out: Counter[str] = field(default_factory=Counter)  # flows, packets, bytes and ended ones that are not listed
 
 
 def is_capture(path: Path) -> bool:
@@ -83,9 +85,12 @@ def each_capture(
             files += [(file, file.relative_to(path).as_posix(), True) for file in inside]
         else:
             files.append((path, path.name, False))
-    times = Counter(name for _, name, _ in files)
+    unlike: dict[Path, tuple[Path, str, bool]] = {}
+    for one in files:
+        unlike.setdefault(one[0].resolve(), one)  # named twice, or beside its folder
+    times = Counter(name for _, name, _ in unlike.values())
     n_read = 0
-    for path, name, is_found in files:
+    for path, name, is_found in unlike.values():
         short = name if times[name] == 1 else path.as_posix()
         try:
             for capture in open_captures(path):
@@ -106,6 +111,7 @@ def read_packets(
     fields: Sequence[str] = ("size", "direction"),
     passed_by: Callable[[str], object] | None = None,
     filter: Filter | None = None,
+    given_away: Callable[[pl.DataFrame], object] | None = None,
 ) -> PacketTable:
     """Read captures to their ends: the items of all their flows, or of the packets that a filter lets through."""
 
@@ -114,11 +120,11 @@ def read_packets(
 
     found = each_capture(given, passed_by)
     table = table_of(
-        ((name, path, blocks(capture), capture.counters) for name, path, capture in found), settings, fields
+        ((name, path, blocks(capture), capture.counters) for name, path, capture in found), settings, fields, given_away
     )
     if filter is not None:
         table.counters.update(filter.lost)
-    if not table.items.height:
+    if not table.flows.height:
         why = ", ".join(f"{n:,} × {reason}" for reason, n in table.counters.most_common(3))
         raise DataError(f"{given[0]}: no packet of it belongs to a flow{f' ({why})' if why else ''}")
     return table
@@ -129,12 +135,15 @@ def table_of(
     settings: FlowSettings,
     fields: Sequence[str] = ("size", "direction"),
     given_away: Callable[[pl.DataFrame], object] | None = None,
+    most: int | None = None,
 ) -> PacketTable:
     """The items of packets, each source a capture of its own, with what could not be read of it.
 
-    Where items are `given_away`, a block at a time, the table does not keep them.
+    Where items are `given_away`, a block at a time, the table does not keep them. Of more than `most` flows it keeps
+    the largest, and sums of all others.
     """
     items, sums, counters, captures = [], [], Counter[str](), []
+    totals = Counter[str]()
     for name, path, blocks, lost in sources:
         flows = Flows(settings)
         captures.append((name, path))
@@ -145,11 +154,20 @@ def table_of(
                 given_away(block)
             items.append(block if given_away is None else block.clear())
             sums.append(_sums(_seen(arrived, name)))
-            if len(sums) > MOST_PARTS:
+            totals.update(packets=len(arrived), bytes=int(arrived.size.sum()))
+            is_many = most is not None and sum(part.height for part in sums) > most
+            if len(sums) > MOST_PARTS or is_many:
                 items, sums = [pl.concat(items)], [_sums(pl.concat(sums))]
+                if most is not None and sums[0].height > most:
+                    sums = [sums[0].top_k(min(most, LARGEST), by="packets")]
         counters += lost
         counters += flows.counters
-    return PacketTable(pl.concat(items), _sums(pl.concat(sums)), counters, tuple(captures))
+        totals.update(flows=flows.opened, ended=flows.ended)
+    kept = _sums(pl.concat(sums))
+    listed = {name: int(kept[name].sum()) for name in ("packets", "bytes")}
+    listed |= {"flows": kept.height, "ended": int(kept["is_over"].sum())}
+    left_out = Counter() if most is None else totals - Counter(listed)
+    return PacketTable(pl.concat(items), kept, counters, tuple(captures), left_out)
 
 
 def item_columns(arrived: Arrived, fields: Sequence[str], capture: str) -> pl.DataFrame:
