@@ -82,6 +82,16 @@ def test_only_so_many_flows_are_remembered() -> None:
     assert book.n_decided == 1 and book.labels == {"web": 1}
 
 
+def test_who_still_speaks_is_remembered() -> None:
+    book, flows = FlowBook(most=2), Flows(FlowSettings())
+    long, others = datagrams(1), datagrams(6)[1:]
+    for other in others:
+        book.take(CAPTURE, arrived(long, flows))
+        book.take(CAPTURE, arrived([other], flows))
+    (known,) = book.decided([decision("[fe80::1]:1000-[fe80::2]:53/udp")])
+    assert known["packets"] == 5 and book.n_flows == 6
+
+
 def test_those_named_last_come_first_then_those_opened_last() -> None:
     book = FlowBook()
     found = arrived(datagrams(6))

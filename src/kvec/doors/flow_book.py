@@ -58,6 +58,8 @@ class FlowBook:
                 self.n_flows += 1
                 if len(flows) > self._most:
                     flows.popitem(last=False)
+            else:
+                flows.move_to_end((capture, key))
             flow.packets += 1
             flow.bytes += size
             flow.last = time
@@ -88,7 +90,7 @@ class FlowBook:
         return self._observed[label] / max(self.labels[label], 1)
 
     def newest(self, n: int) -> Iterator[Flow]:
-        """The flows that were named last, then those that opened last."""
+        """The flows that were heard of last, those with a name first."""
         named: list[Flow] = []
         others: list[Flow] = []
         for flow in reversed(self._flows.values()):
