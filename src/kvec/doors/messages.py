@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kvec.report.text import plain
+
 if TYPE_CHECKING:
     from kvec.read.table import Table
 
@@ -14,8 +16,8 @@ class Stopped(Exception):
 
 
 def say(message: str, code: int = 0) -> int:
-    """Say one line, and hand back the exit code that goes with it."""
-    print(f"kvec: {one_line(message)}", file=sys.stderr)
+    """Say one line that is safe in a terminal, and hand back the exit code that goes with it."""
+    print(f"kvec: {plain(one_line(message))}", file=sys.stderr)
     return code
 
 

@@ -1,0 +1,12 @@
+"""What kvec says on the standard error output."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvec.doors.messages import say
+
+
+def test_no_control_characters_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert say("\x1b[2Jclear\u202e, Größe 界\nnext\udcff", 2) == 2
+    assert capsys.readouterr().err == "kvec: ·[2Jclear·, Größe 界 next·\n"
