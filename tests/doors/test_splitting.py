@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvec.doors.splitting import Splitter
+from kvec.doors.splitting import AROUND, Splitter
 from kvec.words.errors import SettingError
 
 ETHERNET, RAW = 1, 101
@@ -46,7 +46,7 @@ def test_packets_wait_for_their_label_and_keep_their_order(tmp_path: Path) -> No
 
 
 def test_what_waits_is_bounded(tmp_path: Path) -> None:
-    splitter = Splitter(tmp_path, most_waiting=10)
+    splitter = Splitter(tmp_path, most_waiting=2 * (4 + AROUND) + 2)
     for i in range(5):
         splitter.take(f"flow {i}", (ETHERNET, i, 4, b"1234"))
     splitter.decided("flow 0", "web")
@@ -66,6 +66,16 @@ def test_labels_become_file_names_of_their_own(tmp_path: Path) -> None:
     files = ["a_b.pcapng", "a_b-2.pcapng", "etc.pcapng", "label.pcapng", "unnamed-2.pcapng"]
     assert splitter.counts() == dict.fromkeys(files, 1)
     assert {path.parent for path in tmp_path.rglob("*.pcapng")} == {tmp_path}
+
+
+def test_long_labels_fit_into_a_file_name(tmp_path: Path) -> None:
+    splitter = Splitter(tmp_path)
+    for i, label in enumerate(["界" * 100 + "a", "界" * 100 + "b", "x" * 1000]):
+        splitter.take(str(i), (ETHERNET, 0, 1, b"x"))
+        splitter.decided(str(i), label)
+    splitter.close()
+    assert set(splitter.counts()) == {"界" * 60 + ".pcapng", "界" * 60 + "-2.pcapng", "x" * 180 + ".pcapng"}
+    assert all(len(path.name.encode()) <= 200 for path in tmp_path.iterdir())
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from typing import IO
 
 from kvec.words.errors import SettingError
 
-MOST_WAITING = 256 << 20  # bytes of packets that wait for a decision
+MOST_WAITING = 256 << 20  # bytes of memory that packets take while they wait for a decision
+AROUND = 200  # bytes that a packet takes beside its own
+LONGEST_STEM = 180  # bytes of a file's name, before its number and ending
 MOST_LABELLED = 1_000_000  # flows whose label is remembered
 UNNAMED = "unnamed.pcapng"  # the file of packets without a flow, and of those that could not wait
 _NAME = re.compile(r"[^\w.+-]+")
@@ -46,7 +48,7 @@ class Splitter:
             self._write(self._labels[key], [packet])
         else:
             self._waiting.setdefault(key, []).append(packet)
-            self._n_waiting += len(packet[3])
+            self._n_waiting += len(packet[3]) + AROUND
             while self._n_waiting > self._most:
                 _, old = self._waiting.popitem(last=False)
                 self._let_go(None, old)
@@ -73,7 +75,7 @@ class Splitter:
             file.close()
 
     def _let_go(self, label: str | None, packets: list[Raw]) -> None:
-        self._n_waiting -= sum(len(packet[3]) for packet in packets)
+        self._n_waiting -= sum(len(packet[3]) + AROUND for packet in packets)
         self._write(label, packets)
 
     def _write(self, label: str | None, packets: Iterable[Raw]) -> None:
@@ -86,7 +88,8 @@ class Splitter:
         """A file name for a label that no other label has."""
         if label is None:
             return self._folder / UNNAMED
-        stem = _NAME.sub("_", label).strip("._")[:100] or "label"
+        whole = _NAME.sub("_", label).strip("._").encode()
+        stem = whole[:LONGEST_STEM].decode(errors="ignore") or "label"
         taken = {UNNAMED, *self.counts()}
         number, name = 1, f"{stem}.pcapng"
         while name in taken:
