@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from tests.read.packets import wires
 from tests.read.packets.wires import THERE, Wire, counted, find, needs
 
-from kvec.read.packets import listening
+from kvec.read.packets import listening, rights
 from kvec.read.packets.captures import Packets
 from kvec.read.packets.listening import Counters, Listener
 from kvec.read.packets.rights import drop_rights
@@ -305,6 +306,16 @@ def test_rights_are_dropped_and_listening_goes_on(
         assert ids.startswith("(0, 0, 0) (0, 0, 0)"), ids
     send(wire, 3)
     assert process.communicate("go on\n", timeout=wires.PATIENCE)[0] == "True True\n"
+
+
+def test_capabilities_that_cannot_be_given_up_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for code, told in ((0, "without capabilities"), (-1, "with its capabilities, which cannot be given up")):
+        library = SimpleNamespace(capset=lambda head, sets, code=code: code)
+        made = SimpleNamespace(CDLL=lambda name, library=library: library, c_uint32=ctypes.c_uint32)
+        with monkeypatch.context() as patched:
+            patched.setattr(rights, "ctypes", made)
+            assert drop_rights() == told
 
 
 def test_nobody_who_is_not_there() -> None:

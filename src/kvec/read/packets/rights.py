@@ -23,8 +23,7 @@ def drop_rights(user: str = "") -> str:
     if os.geteuid() != 0:
         if user:
             raise SettingError(f"only root can go on as {user!r}; leave the user out")
-        _drop_capabilities()
-        return "without capabilities"
+        return "without capabilities" if _drop_capabilities() else "with its capabilities, which cannot be given up"
     if user:
         return _become(user)
     caller = os.environ.get("SUDO_UID", "")
@@ -46,7 +45,8 @@ def _become(user: str | int) -> str:
     return f"as {found.pw_name}"
 
 
-def _drop_capabilities() -> None:
-    if sys.platform == "linux":
-        header = (ctypes.c_uint32 * 2)(VERSION_3, 0)
-        ctypes.CDLL(None).capset(header, (ctypes.c_uint32 * 6)())  # less than one has is always allowed
+def _drop_capabilities() -> bool:
+    if sys.platform != "linux":
+        return True
+    header = (ctypes.c_uint32 * 2)(VERSION_3, 0)
+    return bool(ctypes.CDLL(None).capset(header, (ctypes.c_uint32 * 6)()) == 0)
