@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -104,16 +103,23 @@ def side_by_side(table: PacketTable) -> Tangling | None:
 
 
 def _by_file(table: PacketTable) -> dict[str, str]:
-    """The name of a file, or of the archive it is in; numbered parts of one capture share a label."""
+    """The name of a file, or of the archive it is in; parts that are numbered from 0 or 1 on share a label."""
     stems = {name: _stem(_outermost(name)) for name, _ in table.captures}
-    shared = Counter(_PART.sub("", stem) for stem in stems.values())
-    return {n: short if shared[short := _PART.sub("", stem)] > 1 else stem for n, stem in stems.items()}
+    parts: dict[str, set[int]] = {}
+    for stem in stems.values():
+        if found := _PART.search(stem):
+            parts.setdefault(stem[: found.start()], set()).add(int(found[0][1:]))
+    whole = {short for short, n in parts.items() if len(n) > 1 and min(n) < 2 and max(n) - min(n) == len(n) - 1}
+    return {name: short if (short := _PART.sub("", stem)) in whole else stem for name, stem in stems.items()}
 
 
 def _by_folder(table: PacketTable) -> dict[str, str]:
     found = {}
+    places = {path.absolute() for _, path in table.captures}
     for name, path in table.captures:
-        folder = PurePosixPath(_outermost(name)).parent.name or (path.parent.name if len(table.captures) == 1 else "")
+        place = path.absolute()
+        holds_all = len(places) > 1 and all(place.parent in other.parents for other in places)
+        folder = PurePosixPath(_outermost(name)).parent.name or ("" if holds_all else place.parent.name)
         if not folder:
             raise DataError(f"{path}: lies in no folder that could be its label; use --labels {BY_FILE}")
         found[name] = folder
