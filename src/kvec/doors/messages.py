@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kvec.report.text import plain
-
 if TYPE_CHECKING:
     from kvec.read.table import Table
+
+PLAIN_FACTS = ("labelled flows", "short flows", "flows without a label")  # of captures; told, but no trouble
 
 
 class Stopped(Exception):
@@ -17,7 +17,8 @@ class Stopped(Exception):
 
 def say(message: str, code: int = 0) -> int:
     """Say one line that is safe in a terminal, and hand back the exit code that goes with it."""
-    print(f"kvec: {plain(one_line(message))}", file=sys.stderr)
+    safe = "".join([sign if sign.isprintable() else "·" for sign in one_line(message)])
+    print(f"kvec: {safe}", file=sys.stderr)
     return code
 
 
@@ -30,7 +31,7 @@ def warn_of(table: Table, but_not: tuple[str, ...] = ()) -> None:
     """Say what was odd in the rows of a table."""
     for note in table.notes:
         if note.kind not in but_not:
-            say(f"warning: {note.text}")
+            say(note.text if note.kind in PLAIN_FACTS else f"warning: {note.text}")
 
 
 def guesses(table: Table) -> list[str]:
