@@ -137,7 +137,7 @@ def _listen(wishes: Wishes, settings: FlowSettings, fields: list[str]) -> tuple[
         blocks = source.blocks(lambda: stopping.is_asked or time.monotonic() > until)
         packets = (block for _, block in blocks)
         outlet = Outlet(wishes.output) if _is_told_at_once(wishes) else None
-        told = None if _needs_items(wishes) else _drop
+        told: Callable[[pl.DataFrame], object] | None = None if _needs_items(wishes) else _drop
         if outlet is not None:
             outlet.begin(is_kept=False, is_replaced=True)
             told = _teller(outlet)
