@@ -28,6 +28,7 @@ from kvec.estimator import load
 from kvec.read.packets.captures import open_capture
 from kvec.read.packets.tables import read_packets, table_of
 from kvec.words.flows import FlowSettings
+from kvec.words.schema import Schema
 
 CLOCK = ("--tangling", "group:2:common")
 LEARN = (
@@ -88,6 +89,43 @@ def test_flows_as_json(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(said["flows"]) == 12 and said["not_in_a_flow"] == {}
     assert run(["flows", str(mixed), "--format", "ndjson"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 456
+
+
+def test_a_table_of_items_brings_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    captures, output = folder(tmp_path / "captures", n_each=3), tmp_path / "items.parquet"
+    assert run(["flows", str(captures), "--labels", "by-folder", "-o", str(output)]) == 0
+    assert Schema.from_toml(tmp_path / "items.toml").tangle == "capture"
+    command = ["train", str(output), "-o", str(tmp_path / "model"), *TINY, "--quiet"]
+    assert run(command) == 0
+    assert load(tmp_path / "model").model_.schema.value_names == ("size", "direction")
+    decisions = tmp_path / "d.ndjson"
+    assert run(["watch", str(tmp_path / "model"), str(captures), "-o", str(decisions)]) == 0
+    assert len(decided(decisions)) == 36
+    (tmp_path / "items.toml").write_text("key = 'key'\n")
+    capsys.readouterr()
+    assert run(["flows", str(captures), "-o", str(output)]) == 0
+    assert "is there already and stays as it is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
+def test_any_number_of_captures_can_be_trained_on(tmp_path: Path, n: int) -> None:
+    for i in range(n):
+        capture(tmp_path / "captures" / f"day {i}.pcap", "ask send", seed=i, n_flows=20)
+    head = "client,client_port,server,server_port,protocol,label"
+    rows = [f"10.0.0.7,{20_000 + i},192.0.2.1,443,tcp,{'send' if i % 2 else 'ask'}" for i in range(20)]
+    (tmp_path / "labels.csv").write_text("\n".join([head, *rows]))
+    command = ["train", str(tmp_path / "captures"), "--labels", str(tmp_path / "labels.csv"), *TINY, "--quiet"]
+    assert run([*command, "-o", str(tmp_path / "model")]) == 0
+
+
+def test_what_is_no_capture_among_others_is_passed_over(
+    mixed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
+) -> None:
+    (tmp_path / "empty.pcap").touch()
+    assert run(["flows", str(tmp_path / "empty.pcap"), str(mixed)]) == 0
+    out, err = capsys.readouterr()
+    assert "456 packets" in out and "passed over" in err
+    assert "no such file" in refused("flows", mixed, tmp_path / "none.pcap")
 
 
 def test_items_are_given_away_a_block_at_a_time(mixed: Path) -> None:
@@ -211,7 +249,11 @@ def test_watch_decides_as_decide_does(model: Path, mixed: Path, tmp_path: Path, 
     assert_same(watched, decided_by_tables(model, mixed, tmp_path))
     one = watched[f"{mixed.name}/{next(iter(watched.values()))['key']}/0"]
     assert one["client"].startswith("10.0.0.") and one["server"] == "192.0.2.1:443" and one["protocol"] == "tcp"
-    assert 0 < one["n_observed"] <= one["packets"] <= 38
+    halted = [row for row in watched.values() if row["reason"] == "halted"]
+    assert halted and all(row["packets"] == row["n_observed"] for row in halted)
+    items = pl.read_parquet(tmp_path / "items.parquet").filter(pl.col("key") == halted[-1]["key"])
+    then = items.head(halted[-1]["n_observed"])
+    assert (halted[-1]["bytes"], halted[-1]["time"]) == (then["size"].sum(), then["time"][-1])
 
 
 def test_a_silence_is_as_long_as_the_model_says(model: Path, mixed: Path, tmp_path: Path) -> None:

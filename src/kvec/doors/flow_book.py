@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kvec.read.packets.flows import Arrived
-from kvec.words.items import Decision
+from kvec.words.items import Decision, Reason
 
 MOST_FLOWS = 200_000  # that are remembered
 
@@ -32,6 +32,16 @@ class Flow:
         return 1.0 if self.decision is None else self.decision.n_observed / max(self.packets, 1)
 
 
+@dataclass(slots=True)
+class _Trail:
+    """The packets of a flow in one block, and what there was before it."""
+
+    packets: int
+    bytes: int
+    times: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+
 class FlowBook:
     """The flows that were heard of most recently, and sums over all."""
 
@@ -41,10 +51,11 @@ class FlowBook:
         self.packets = self.bytes = self.n_flows = self.n_decided = 0
         self.labels: Counter[str] = Counter()
         self._observed: Counter[str] = Counter()  # packets that the names of each label needed
+        self._trails: dict[tuple[str, str], _Trail] = {}  # of the flows in the newest block
 
     def take(self, capture: str, arrived: Arrived) -> None:
         """Count the packets of a block."""
-        flows = self._flows
+        flows, self._trails = self._flows, {}
         keys, times, sizes = arrived.key.to_list(), arrived.time.tolist(), arrived.size.tolist()
         for i, (key, time, size) in enumerate(zip(keys, times, sizes, strict=True)):
             flow = flows.get((capture, key))
@@ -60,6 +71,11 @@ class FlowBook:
                     flows.popitem(last=False)
             else:
                 flows.move_to_end((capture, key))
+            trail = self._trails.get((capture, key))
+            if trail is None:
+                trail = self._trails[capture, key] = _Trail(flow.packets, flow.bytes)
+            trail.times.append(time)
+            trail.sizes.append(size)
             flow.packets += 1
             flow.bytes += size
             flow.last = time
@@ -79,11 +95,20 @@ class FlowBook:
                 continue
             flow.decision = one
             self._flows.move_to_end((str(one.tangle), str(one.key)))
+            time, packets, n_bytes = self._then(flow, one)
             known.append({
                 "client": flow.client, "server": flow.server, "protocol": flow.protocol, "start": flow.start,
-                "time": flow.last, "packets": flow.packets, "bytes": flow.bytes,
+                "time": time, "packets": packets, "bytes": n_bytes,
             })  # fmt: skip
         return known
+
+    def _then(self, flow: Flow, one: Decision) -> tuple[float, int, int]:
+        """Time, packets and bytes of a flow when it was decided, though its block may have brought more of it."""
+        trail = self._trails.get((str(one.tangle), str(one.key)))
+        n = 0 if trail is None else one.n_observed - trail.packets
+        if trail is None or one.reason is not Reason.HALTED or not 0 < n <= len(trail.sizes):
+            return flow.last, flow.packets, flow.bytes
+        return trail.times[n - 1], one.n_observed, trail.bytes + sum(trail.sizes[:n])
 
     def mean_observed(self, label: str) -> float:
         """Packets that flows of a label needed, on average."""

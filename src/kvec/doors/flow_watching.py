@@ -15,6 +15,7 @@ from kvec.decide.deployed import Deployed, load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors.flow_book import FlowBook
 from kvec.doors.flow_view import FlowView
+from kvec.doors.messages import say
 from kvec.doors.outlets import Outlet
 from kvec.doors.packet_sources import Files, Interface, open_packets, require_seconds
 from kvec.doors.running import Stopping
@@ -62,6 +63,8 @@ def watch_packets(wishes: Wishes) -> int:
     require_seconds(wishes.seconds)
     model = load_deployed(wishes.model)
     fields = packet_fields(model, wishes.model)
+    if model.schema.packets is None:
+        say(f"warning: {wishes.model} was not trained on captures; its sizes and directions may mean something else")
     settings = model.schema.packets or FlowSettings()
     limits = ({"expiry": settings.idle} if model.schema.expiry is None else {}) | dict(wishes.limits or {})
     stream = Stream(model, Limits.of(limits), wishes.threshold)

@@ -20,7 +20,7 @@ from kvec.doors.packet_sources import Interface, open_packets, require_seconds
 from kvec.doors.running import Stopping
 from kvec.doors.writing import require_place
 from kvec.read.packets.filtering import Filter
-from kvec.read.packets.learning import labelled
+from kvec.read.packets.learning import labelled, labelled_schema
 from kvec.read.packets.tables import PacketTable, packet_schema, read_packets, table_of
 from kvec.report.canvas import write_whole
 from kvec.report.text import clock, plain, table
@@ -56,7 +56,7 @@ def show_flows(wishes: Wishes) -> None:
     if wishes.form not in ("table", "ndjson", "json"):
         raise SettingError(f"--format is {wishes.form!r}; it can be table, ndjson or json")
     require_seconds(wishes.seconds)
-    settings = FlowSettings(idle=wishes.idle, active=wishes.active, keyed=wishes.keyed)
+    settings = _settings(wishes)
     fields = [name.strip() for name in wishes.fields.split(",") if name.strip()]
     packet_schema(settings, fields)  # refuses unknown fields
     problem = None
@@ -84,6 +84,7 @@ def _tell(found: PacketTable, wishes: Wishes, fields: list[str]) -> None:
     if wishes.output is not None:
         _write(found.items, wishes.output)
         say(f"{found.items.height:,} items of {found.flows.height:,} flows are in {wishes.output}")
+        _write_schema(found, wishes, fields)
     elif wishes.form == "ndjson":
         sys.stdout.write(found.items.write_ndjson())
         return
@@ -175,6 +176,25 @@ def _write(items: pl.DataFrame, path: Path) -> None:
     else:
         items.write_ndjson(content)
     write_whole(path, content.getvalue())
+
+
+def _write_schema(found: PacketTable, wishes: Wishes, fields: list[str]) -> None:
+    """A TOML beside the items, so that whoever reads them knows what is what."""
+    assert wishes.output is not None
+    path = wishes.output.with_suffix(".toml")
+    if path.exists():
+        say(f"warning: {path} is there already and stays as it is; the items are read by it")
+        return
+    schema = packet_schema(_settings(wishes), fields)
+    if wishes.labels is not None:
+        schema = labelled_schema(schema, found)
+    write_whole(path, schema.to_toml().encode())
+
+
+def _settings(wishes: Wishes) -> FlowSettings:
+    return FlowSettings(
+        idle=wishes.idle, active=wishes.active, keyed=wishes.keyed, min_packets=max(wishes.min_packets, 1)
+    )
 
 
 def _plain(found: PacketTable) -> dict[str, object]:

@@ -22,6 +22,7 @@ from kvec.words.flows import FlowSettings
 COLUMNS = (
     "capture", "client", "client_port", "server", "server_port", "protocol", "start", "end", "label", "by",
 )  # fmt: skip
+LEAST = FlowSettings().min_packets
 MOST_LABELS = 40  # that are listed
 GIVEN_AWAY = {
     "sni": "the server name, which no field of kvec holds",
@@ -126,8 +127,16 @@ def _text(flows: pl.DataFrame, labels: pl.DataFrame, counters: Counter[str], wis
     if counters:
         lost = [(reason, f"{n:,}") for reason, n in counters.most_common()]
         parts.append(table(lost, ("passed over", ""), right=(1,)))
+    named = flows.filter(flows["name"].is_in(labels["name"].implode()))
+    n_long = int((named["packets"] >= LEAST).sum())
     names = " ".join(shlex.quote(str(path)) for path in wishes.captures)
     output = shlex.quote(str(wishes.output))
     parts.append(f"labels: {wishes.output}, made from {GIVEN_AWAY[wishes.by]}")
-    parts.append(f"next: kvec train {names} --labels {output} -o model")
+    if n_labelled > n_long:
+        parts.append(
+            f"{n_long:,} of them have {LEAST} packets or more; the others are left out of training, unless a "
+            "schema says min_packets = 1 under [packets]"
+        )
+    if labels.height > 1:
+        parts.append(f"next: kvec train {names} --labels {output} -o model")
     return "\n\n".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -157,6 +158,27 @@ class Schema:
         plain = {k: _as_lists(v) for k, v in asdict(self).items() if k != "values"}
         plain["values"] = {f.name: {k: v for k, v in asdict(f).items() if k != "name"} for f in self.values}
         return {k: v for k, v in plain.items() if v not in (None, "", [])}
+
+    def to_toml(self) -> str:
+        """The text of a TOML file that `from_toml` reads.
+
+        >>> print(Schema(tangle="shop", values=(Field("page", kind="categorical"),)).to_toml())
+        key = ["key"]
+        tangle = "shop"
+        <BLANKLINE>
+        [values.page]
+        kind = "categorical"
+        <BLANKLINE>
+        """
+        plain, standard = self.to_dict(), Schema().to_dict()
+        groups: dict[str, Any] = {name: plain.pop(name) for name in ("outcome", "tangling", "packets") if name in plain}
+        for name, entries in plain.pop("values").items():
+            usual = asdict(Field(name))
+            groups[f"values.{name}"] = {k: v for k, v in entries.items() if v != usual[k]}
+        lines = [f"{k} = {json.dumps(v)}" for k, v in plain.items() if k == "key" or v != standard.get(k)]
+        for name, entries in groups.items():
+            lines += ["", f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in entries.items() if v is not None)]
+        return "\n".join(lines) + "\n"
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], where: str = "schema") -> Schema:

@@ -18,7 +18,8 @@ from kvec.words.flows import FlowSettings
 from kvec.words.schema import Schema, Tangling
 
 BY_FILE, BY_FOLDER = "by-file", "by-folder"
-FEWEST_CAPTURES = 3  # of a class, for each part of a split to have one
+FEWEST_CAPTURES = 10  # for each part of a split to have one
+FEWEST_OF_CLASS = 3
 SIDE_BY_SIDE = 8  # flows that make a tangle where captures cannot
 _PART = re.compile(r"[-_ ]\d+$")  # Weibo-1.pcap, Weibo-2.pcap: parts of one capture
 
@@ -44,11 +45,7 @@ def read_captures(
     if labels is not None:
         found, more = labelled(found, str(labels), fields, settings.min_packets)
         notes += more
-        schema = replace(schema, labels=schema.labels or ("label",))
-        if not schema.group:
-            tangling = schema.tangling or side_by_side(found)
-            is_cut = tangling is not None and tangling.of == "key"
-            schema = replace(schema, group="capture, key" if is_cut else "capture", tangling=tangling)
+        schema = labelled_schema(schema, found)
     table = read_table(found.items, schema, labels_optional=labels is None)
     return replace(table, source=", ".join(map(str, paths)), notes=(*notes, *table.notes))
 
@@ -92,13 +89,23 @@ def labelled(table: PacketTable, labels: str, fields: Sequence[str], least: int)
     return replace(table, items=items, flows=kept), notes
 
 
-def side_by_side(table: PacketTable) -> Tangling | None:
-    """How tangles are made of captures: they are left as they are where each class has several.
+def labelled_schema(schema: Schema, table: PacketTable) -> Schema:
+    """The schema of labelled flows: what a split may not cut, and what is put side by side, where it does not say."""
+    schema = replace(schema, labels=schema.labels or ("label",))
+    if schema.group:
+        return schema
+    tangling = schema.tangling or side_by_side(table)
+    is_cut = tangling is not None and tangling.of == "key"
+    return replace(schema, group="capture, key" if is_cut else "capture", tangling=tangling)
 
-    Where a class is in one or two captures only, its flows are split, and flows of all captures are put side by side.
+
+def side_by_side(table: PacketTable) -> Tangling | None:
+    """How tangles are made of captures: they are left as they are where there are ten, and three of each class.
+
+    Where there are fewer, flows are split, and flows of all captures are put side by side.
     """
     spread = table.flows.group_by("label").agg(pl.col("capture").n_unique().alias("n"))
-    is_enough = (spread["n"] >= FEWEST_CAPTURES).all()
+    is_enough = (spread["n"] >= FEWEST_OF_CLASS).all() and table.flows["capture"].n_unique() >= FEWEST_CAPTURES
     return None if is_enough else Tangling(number=SIDE_BY_SIDE, of="key", clock="common")
 
 

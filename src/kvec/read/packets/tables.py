@@ -76,15 +76,18 @@ def each_capture(
 ) -> Iterator[tuple[str, Path, Capture]]:
     """Every capture of files, archives and folders, in the order of their names, under a short name of its own.
 
-    What lies in a folder and is no capture is told to `passed_by`; a file that was named must be one.
+    What is no capture is told to `passed_by`, in a folder or among several files; a single file must be one.
     """
+    for path in given:
+        if not path.exists():
+            raise DataError(f"{path}: no such file or folder")
     files: list[tuple[Path, str, bool]] = []
     for path in given:
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if is_capture(file) and not file.name.startswith("."))
             files += [(file, file.relative_to(path).as_posix(), True) for file in inside]
         else:
-            files.append((path, path.name, False))
+            files.append((path, path.name, len(given) > 1))
     unlike: dict[Path, tuple[Path, str, bool]] = {}
     for one in files:
         unlike.setdefault(one[0].resolve(), one)  # named twice, or beside its folder
@@ -102,7 +105,8 @@ def each_capture(
             if passed_by is not None:
                 passed_by(str(error))
     if not n_read:
-        raise DataError(f"{given[0]}: there is no capture in this folder; pcap and pcapng can be read")
+        where = f"{given[0]}: there is no capture in this folder" if len(given) == 1 else "none of these is a capture"
+        raise DataError(f"{where}; pcap and pcapng can be read")
 
 
 def read_packets(
