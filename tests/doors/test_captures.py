@@ -163,6 +163,8 @@ def test_what_cannot_be_is_refused(mixed: Path, tmp_path: Path, refused: Callabl
     assert "name captures, or an interface with -i" in refused("flows")
     (tmp_path / "text.pcap").write_text("no capture at all")
     assert "neither pcap nor pcapng" in refused("flows", tmp_path / "text.pcap")
+    (tmp_path / "packed.pcap").write_bytes(b"PK\x03\x04 and so on")
+    assert "unpack it first" in refused("flows", tmp_path / "packed.pcap")
     (tmp_path / "nothing.pcap").write_bytes(pcap([]))
     assert "no packet of it belongs to a flow" in refused("flows", tmp_path / "nothing.pcap")
     (tmp_path / "empty").mkdir()
@@ -178,7 +180,10 @@ def test_a_folder_per_class_is_split_by_capture(model: Path, capsys: pytest.Capt
     card = json.loads((model / "kvec.json").read_text())
     assert card["schema"]["group"] == "capture" and card["schema"]["tangling"]["of"] == "group"
     assert card["schema"]["packets"]["min_packets"] == 10 and card["schema"]["expiry"] == 120
-    arguments = ["evaluate", str(model), str(model.parent / "captures"), "--split", "test", "--labels", "by-folder"]
+    arguments = ["evaluate", str(model), str(model.parent / "captures"), "--split", "test"]
+    assert run(arguments) == 2
+    assert "say --labels by-file, by-folder or FILE" in capsys.readouterr().err
+    arguments += ["--labels", "by-folder"]
     assert run([*arguments, "--json"]) == 0
     measured = json.loads(capsys.readouterr().out)
     assert measured["accuracy"] > 0.9

@@ -135,10 +135,13 @@ def require_truth(items: Table) -> None:
     """Refuse a table that has no labels to compare with."""
     for name in items.schema.label_names:
         if items.frame[f"label.{name}"].null_count() == items.frame.height:
-            raise DataError(
-                f"{items.source}: there are no labels in it to measure by, in a column {name!r} (schema.labels of the "
-                "model); add that column, or name a second table that holds it per key with --labels FILE"
+            way_out = (
+                "; say --labels by-file, by-folder or FILE, as for training"
+                if items.schema.packets
+                else f", in a column {name!r} (schema.labels of the model); add that column, or name a second table "
+                "that holds it per key with --labels FILE"
             )
+            raise DataError(f"{items.source}: there are no labels in it to measure by{way_out}")
 
 
 def evaluate_model(

@@ -34,6 +34,7 @@ BLOCK = 1 << 22  # bytes of a block
 MOST_PACKETS = 1 << 16  # of a block
 CUT_OFF = "cut off at the end of the file"
 PCAP = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}  # magic: ns of a tick, bytes of a header
+ZIP = b"PK\x03\x04"
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 
 
@@ -166,7 +167,8 @@ def _checked(peeked: Peeked, name: str) -> Peeked:
     if not begin:
         raise DataError(f"{name}: the file is empty")
     if begin != PCAPNG and not {int.from_bytes(begin, "big"), int.from_bytes(begin, "little")} & set(PCAP):
-        raise DataError(f"{name}: is neither pcap nor pcapng; convert it with: editcap -F pcapng FILE NEW.pcapng")
+        way_out = "unpack it first" if begin == ZIP else "convert it with: editcap -F pcapng FILE NEW.pcapng"
+        raise DataError(f"{name}: is neither pcap nor pcapng; {way_out}")
     return peeked
 
 
