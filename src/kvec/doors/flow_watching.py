@@ -20,6 +20,7 @@ from kvec.doors.outlets import Outlet
 from kvec.doors.packet_sources import Files, Interface, open_packets, require_seconds
 from kvec.doors.running import Stopping
 from kvec.doors.splitting import Splitter
+from kvec.doors.summary import counted
 from kvec.doors.writing import decision_row, require_place
 from kvec.read.packets.captures import Packets
 from kvec.read.packets.flows import Arrived, Flows
@@ -145,8 +146,8 @@ class _Watch:
         """What was seen and named, for the end."""
         book, took = self.book, max(time.monotonic() - self._started, 1e-9)
         lines = [
-            f"{book.packets:,} packets ({book.bytes:,} bytes) of {book.n_flows:,} flows in {took:,.1f} s; "
-            f"{book.n_decided:,} flows named"
+            f"{counted(book.packets, 'packet')} ({book.bytes:,} bytes) of {counted(book.n_flows, 'flow')} in "
+            f"{took:,.1f} s; {counted(book.n_decided, 'flow')} named"
         ]
         tables: list[str] = []
         if isinstance(self.source, Interface):

@@ -18,6 +18,7 @@ from kvec.doors.messages import say
 from kvec.doors.outlets import Outlet
 from kvec.doors.packet_sources import Interface, open_packets, require_seconds
 from kvec.doors.running import Stopping
+from kvec.doors.summary import counted
 from kvec.doors.writing import require_place
 from kvec.read.packets.filtering import Filter
 from kvec.read.packets.learning import labelled, labelled_schema
@@ -83,7 +84,8 @@ def _tell(found: PacketTable, wishes: Wishes, fields: list[str]) -> None:
             say(note.text)
     if wishes.output is not None:
         _write(found.items, wishes.output)
-        say(f"{found.items.height:,} items of {found.flows.height:,} flows are in {wishes.output}")
+        n_items, n_flows = counted(found.items.height, "item"), counted(found.flows.height, "flow")
+        say(f"{n_items} of {n_flows} are in {wishes.output}")
         _write_schema(found, wishes, fields)
     elif wishes.form == "ndjson":
         sys.stdout.write(found.items.write_ndjson())
@@ -110,8 +112,8 @@ def flows_text(found: PacketTable) -> str:
     n_flows, n_over = flows.height + more["flows"], int(flows["is_over"].sum()) + more["ended"]
     n_packets, n_bytes = (int(flows[name].sum()) + more[name] for name in ("packets", "bytes"))
     parts.append(
-        f"{n_packets:,} packets ({n_bytes:,} bytes) of {n_flows:,} flows in "
-        f"{len(found.captures):,} capture{'s' * (len(found.captures) != 1)}; {n_over:,} flows ended"
+        f"{counted(n_packets, 'packet')} ({n_bytes:,} bytes) of {counted(n_flows, 'flow')} in "
+        f"{counted(len(found.captures), 'capture')}; {counted(n_over, 'flow')} ended"
     )
     if found.counters:
         lost = [(reason, f"{n:,}") for reason, n in found.counters.most_common()]
