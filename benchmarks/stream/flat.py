@@ -72,7 +72,7 @@ def steady(pool: common.Pool, n: int) -> dict[str, Any]:
         "time_ratio_taking_turns": round(old / young, 3),
         "rss_ratio": round(found["late"]["rss_mb"] / found["early"]["rss_mb"], 3),
         "rss_before_mb": round(before, 1),
-        "rss_ratio_above_that": round(own["late"] / own["early"], 3),
+        "rss_ratio_above_that": round(own["late"] / own["early"], 3) if own["early"] > 1 else None,
         "arrays_mb": arrays,
         "sequences_ever": stream._engines[0].arrivals.n_sequences,
         "rss_curve_mb": [round(m, 1) for m in memory[:: max(len(memory) // 20, 1)]],
