@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from kvec.doors import flow_view
+from kvec.doors import screen
 from kvec.doors.flow_book import Flow, FlowBook
 from kvec.doors.flow_view import FlowView, fitting, picture
 from kvec.words.items import Decision, Reason
@@ -98,7 +98,7 @@ def test_widths() -> None:
 
 def test_it_is_drawn_a_few_times_a_second(book: FlowBook, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(flow_view.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), width=100, height=12, force_terminal=True, color_system=None)
     stream, source = SimpleNamespace(n_live=2), SimpleNamespace(name="eth0")
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Literal, Protocol
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from kvec.decide.stream import Stream
 from kvec.doors.flow_book import Flow, FlowBook
+from kvec.doors.screen import Screen
 from kvec.report.text import amount, columns, plain
 
-FRAME = 0.25  # seconds between two looks
 HEAD = 5  # lines around the flows
 FEWEST = 5  # flows that are shown in the smallest terminal
 WIDE = 100  # columns of a terminal from which on there is room for everything
@@ -32,36 +29,15 @@ class Named(Protocol):
     name: str
 
 
-class FlowView:
+class FlowView(Screen):
     """Draws the newest flows, a few times a second."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console()
-        self._live = Live(console=self._console, auto_refresh=False)
-        self._drawn = self._rate = 0.0
-        self._packets = 0
-
-    def __enter__(self) -> FlowView:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
 
     def update(self, book: FlowBook, stream: Stream, source: Named, is_last: bool = False) -> None:
         """Draw, if it is time to."""
-        now = time.monotonic()
-        passed = now - self._drawn
-        if passed < FRAME and not is_last:
-            return
-        if self._drawn and not is_last:
-            self._rate += (1 - 0.5**passed) * ((book.packets - self._packets) / passed - self._rate)
-        self._drawn, self._packets = now, book.packets
-        width, height = self._console.size
-        n_rows = max(height - HEAD, FEWEST)
-        self._live.update(picture(book, stream.n_live, source, self._rate, n_rows, width), refresh=True)
+        if self.is_due(book.packets, is_last):
+            width, height = self.console.size
+            n_rows = max(height - HEAD, FEWEST)
+            self.show(picture(book, stream.n_live, source, self.rate, n_rows, width))
 
 
 def picture(book: FlowBook, n_open: int, source: Named, rate: float, n_rows: int, width: int) -> Group:

@@ -5,31 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
 
-_LIVE = "Listening to an interface"
+from kvec.doors.packet_flags import Filter, Idle, Interface, Keyed, MaybeCaptures, Seconds
 
 
 def flows(
-    captures: Annotated[
-        list[Path] | None,
-        Argument(
-            metavar="CAPTURES",
-            help="Captures (pcap, pcapng, also compressed or in .7z), or folders of them.",
-            show_default=False,
-        ),
-    ] = None,
-    interface: Annotated[
-        str | None,
-        Option("-i", "--interface", metavar="IFACE", help="Listen here.", rich_help_panel=_LIVE, show_default=False),
-    ] = None,
-    filter: Annotated[
-        str,
-        Option(metavar="BPF", help="Only these packets, as in 'tcp port 443'.", show_default=False),
-    ] = "",
-    seconds: Annotated[
-        float | None, Option(help="Stop after so long.", rich_help_panel=_LIVE, show_default=False)
-    ] = None,
+    captures: MaybeCaptures = None,
+    interface: Interface = None,
+    filter: Filter = "",
+    seconds: Seconds = None,
     output: Annotated[
         Path | None,
         Option(
@@ -52,8 +37,8 @@ def flows(
         Option(metavar="by-file|by-folder|FILE", help="Add the labels of flows to the items.", show_default=False),
     ] = None,
     min_packets: Annotated[int, Option(metavar="N", help="Leave labelled flows of fewer packets out.")] = 1,
-    keyed: Annotated[str, Option(metavar="inner|outer", help="Which addresses name a flow inside a tunnel.")] = "inner",
-    idle: Annotated[float, Option(metavar="SECONDS", help="After so long a silence a flow is over.")] = 120.0,
+    keyed: Keyed = "inner",
+    idle: Idle = 120.0,
     active: Annotated[
         float | None, Option(metavar="SECONDS", help="A flow that lasts longer is cut.", show_default=False)
     ] = None,

@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
+
+from kvec.doors.packet_flags import Captures, Idle, Keyed
 
 
 def label(
-    captures: Annotated[
-        list[Path],
-        Argument(
-            metavar="CAPTURES",
-            help="Captures (pcap, pcapng, also compressed or in .7z), or folders of them.",
-            show_default=False,
-        ),
-    ],
+    captures: Captures,
     by: Annotated[
         str,
         Option(
@@ -38,8 +33,8 @@ def label(
             help="How fine: domain (or host) for sni and dns, app (or category) for ndpi.",
         ),
     ] = None,
-    idle: Annotated[float, Option(metavar="SECONDS", help="After so long a silence a flow is over.")] = 120.0,
-    keyed: Annotated[str, Option(metavar="inner|outer", help="Which addresses name a flow inside a tunnel.")] = "inner",
+    idle: Idle = 120.0,
+    keyed: Keyed = "inner",
 ) -> None:
     """Label the flows of captures that have no labels: what the network itself gives away names them."""
     from kvec.doors.labelling import Wishes, label_captures

@@ -9,35 +9,20 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-_LIVE = "Listening to an interface"
+from kvec.doors.packet_flags import LIVE, Filter, Interface, MaybeCaptures, Seconds
 
 
 def watch(
     model: Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written, of packets.")],
-    captures: Annotated[
-        list[Path] | None,
-        Argument(
-            metavar="CAPTURES",
-            help="Captures (pcap, pcapng, also compressed or in .7z), or folders of them.",
-            show_default=False,
-        ),
-    ] = None,
-    interface: Annotated[
-        str | None,
-        Option("-i", "--interface", metavar="IFACE", help="Listen here.", rich_help_panel=_LIVE, show_default=False),
-    ] = None,
-    filter: Annotated[
-        str,
-        Option(metavar="BPF", help="Only these packets, as in 'tcp port 443'.", show_default=False),
-    ] = "",
-    seconds: Annotated[
-        float | None, Option(help="Stop after so long.", rich_help_panel=_LIVE, show_default=False)
-    ] = None,
+    captures: MaybeCaptures = None,
+    interface: Interface = None,
+    filter: Filter = "",
+    seconds: Seconds = None,
     snap: Annotated[
-        int, Option(metavar="BYTES", help="Of each packet, take the first so many.", rich_help_panel=_LIVE)
+        int, Option(metavar="BYTES", help="Of each packet, take the first so many.", rich_help_panel=LIVE)
     ] = 256,
     promiscuous: Annotated[
-        bool, Option("--promiscuous", help="Also packets that are not for this machine.", rich_help_panel=_LIVE)
+        bool, Option("--promiscuous", help="Also packets that are not for this machine.", rich_help_panel=LIVE)
     ] = False,
     speed: Annotated[
         str, Option(metavar="full|real|N", help="Replay captures as fast as can be, as they were, or N times as fast.")

@@ -7,51 +7,27 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from rich.columns import Columns
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from kvec.doors.running import Loop
+from kvec.doors.screen import Screen
 from kvec.report.text import bar, plain
 
-FRAME = 0.25  # seconds between two looks
 EPOCH = 946_684_800.0  # times from the year 2000 on count as seconds since 1970
 CLASSES = 12  # shown at the most
 
 
-class Watch:
+class Watch(Screen):
     """Draws a stream anew, a few times a second."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._live = Live(console=console or Console(), auto_refresh=False)
-        self._drawn = 0.0
-        self._items: int | None = None
-        self._rate = 0.0
-
-    def __enter__(self) -> Watch:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
 
     def update(self, loop: Loop, is_last: bool = False) -> None:
         """Draw, if it is time to."""
-        now = time.monotonic()
-        passed = now - self._drawn
-        if passed < FRAME and not is_last:
-            return
-        n_items = loop.stream.counters.items
-        if self._items is not None and not is_last:
-            self._rate += (1 - 0.5**passed) * ((n_items - self._items) / passed - self._rate)
-        self._drawn, self._items = now, n_items
-        self._live.update(picture(loop, self._rate), refresh=True)
+        if self.is_due(loop.stream.counters.items, is_last):
+            self.show(picture(loop, self.rate))
 
 
 def picture(loop: Loop, rate: float) -> Group:
