@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.doors.made import Trained
+from tests.read.quiet import Quiet
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
@@ -14,7 +15,6 @@ from kvec.doors.running import Loop, Manner
 from kvec.doors.summary import is_useless, summary
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_forms import JsonLines
-from kvec.read.arriving_sources import Source
 
 
 def run_of(lively: Trained, letters: DeadLetters | None = None) -> Loop:
@@ -22,7 +22,7 @@ def run_of(lively: Trained, letters: DeadLetters | None = None) -> Loop:
     reader = RowReader(model.schema)
     reader.unseen.clear()
     return Loop(
-        Stream(model), Source("items.ndjson", JsonLines()), reader, Sink(None, ["label"], True),
+        Stream(model), Quiet("items.ndjson", JsonLines()), reader, Sink(None, ["label"], True),
         letters or DeadLetters(None), None, Manner(),
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 from tests.doors.made import Trained
 from tests.doors.streamed import written
+from tests.read.quiet import Quiet
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
@@ -23,13 +24,13 @@ from kvec.doors.running import Loop, Manner
 from kvec.doors.watching import Watch, picture, resident
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_forms import JsonLines
-from kvec.read.arriving_sources import Arrived, Source
+from kvec.read.arriving_sources import Arrived
 
 
 @pytest.fixture
 def loop(lively: Trained) -> Loop:
     model = load_deployed(lively.model)
-    source = Source("items.ndjson", JsonLines())
+    source = Quiet("items.ndjson", JsonLines())
     source.take = lambda arrived: None  # type: ignore[method-assign]
     made = Loop(
         Stream(model), source, RowReader(model.schema), Sink(None, ["label"], True), DeadLetters(None), None, Manner()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tests.read.quiet import Quiet
 
 from kvec.read.arriving_forms import JsonLines
-from kvec.read.arriving_sources import Arrived, Source
+from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import DataError
 
 
 def test_a_row_with_a_problem_has_no_cells() -> None:
-    source = Source("rows.ndjson", JsonLines())
+    source = Quiet("rows.ndjson", JsonLines())
     with pytest.raises(DataError, match=r"^is longer"):
         source.cells(Arrived(3, b"{}", problem="is longer than 5 bytes"))
     assert source.place(Arrived(3, b"{}")) == "rows.ndjson, line 3"

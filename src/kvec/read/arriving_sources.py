@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ class Arrived(NamedTuple):
         return self.number + (self.content.count(b"\n") if isinstance(self.content, bytes) else 0)
 
 
-class Source:
+class Source(ABC):
     """A source of rows that can be asked for what has come since."""
 
     kind = ""  # how a state names it
@@ -44,13 +45,13 @@ class Source:
         if self._decoder is not None and isinstance(self._decoder, CsvLines) and position.get("header"):
             self._decoder.begin(position["header"])
 
+    @abstractmethod
     def read(self, most: int, seconds: float) -> list[Arrived] | None:
         """Rows that are there, at most so many; none after so many seconds without any. None: there is no more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, arrived: Sequence[Arrived]) -> None:
         """Move the position to behind these rows, the next of those that were read: they are in safe hands."""
-        raise NotImplementedError
 
     def position(self) -> dict[str, Any]:
         """Plain data from which `start` goes on behind the rows that were taken."""
@@ -61,10 +62,12 @@ class Source:
         return True
 
     def saved(self) -> None:
-        """Note that the position has been saved."""
+        """Note that the position has been saved; most sources need not know."""
+        return
 
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of it, where there is something to let go of."""
+        return
 
     def cells(self, one: Arrived) -> Mapping[str, Any] | None:
         """The cells of a row; None where it holds none. A row that cannot be used is refused."""
