@@ -41,6 +41,12 @@ def test_same_picture_same_text() -> None:
     assert draw_curves(made.traces()) == draw_curves(made.traces())
 
 
+def test_the_mean_stands_above_all_bars() -> None:
+    (axes,) = pictures.draw_earliness(np.array([0.2] * 30 + [0.9]), np.array([True] * 20 + [False] * 11)).axes
+    highest = max(bar.get_y() + bar.get_height() for bar in axes.patches)
+    assert highest == 30 and axes.get_ylim()[1] * 0.9 > highest
+
+
 def test_earliness_histogram_names_right_wrong_and_mean() -> None:
     texts = words(to_svg(pictures.draw_earliness(np.array([0.1, 0.2, 0.9]), np.array([True, False, True]))))
     assert {"■ right", "■ wrong", "mean 40.0 %"} <= set(texts)

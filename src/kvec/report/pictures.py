@@ -101,7 +101,9 @@ def draw_earliness(ratios: Floats, is_correct: Any) -> Figure:
             f"mean {percent(mean)}", (mean, 0.9), (side[0], 0), xycoords=("data", "axes fraction"),
             textcoords="offset points", ha=side[1],
         )  # fmt: skip
-        axes.set(xlim=(0, 1), ylabel="sequences", xlabel="earliness: share of the items seen (lower is better)")
+        top = 1.2 * max(float((counts[0] + counts[1]).max()), 1.0)  # the words about the mean stand above all bars
+        axes.set(xlim=(0, 1), ylim=(0, top), ylabel="sequences")
+        axes.set_xlabel("earliness: share of the items seen (lower is better)")
         axes.grid(axis="x", visible=False)
         count_by_integers(axes.yaxis)
         as_percent(axes.xaxis)
