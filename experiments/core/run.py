@@ -16,18 +16,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import torch
 
 import kvec
-from kvec.doors.measuring import fingerprints
 from kvec.learn.trainer import Run
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import read_table
 from kvec.read.table import Table
 from kvec.report.curves import accuracy_at_end, accuracy_by_items, best_fixed, stop_at_fixed, stop_at_threshold
 from kvec.report.metrics import accuracy, earliness, harmonic_mean, summarise
+from kvec.tangle.repeats import is_new_to
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.tangling import Split
 from kvec.words.config import Config
@@ -110,7 +109,7 @@ def measure(table: Table, config: Config) -> dict[str, object]:
     fixed = stop_at_fixed(found, fixed_n)
     fixed_early = earliness(fixed, found.length)
     fixed_right = accuracy(found.truth, found.decided(fixed)[0])
-    is_new = ~np.isin(fingerprints(encoded["test"]), fingerprints(encode(model, parts["train"], table.schema)))
+    is_new = is_new_to(encode(model, parts["train"], table.schema), encoded["test"])
     new_right = accuracy(found.truth[is_new], predicted[is_new])
     new_early = earliness(n_observed[is_new], found.length[is_new])
     by_items = accuracy_by_items(found, READ)

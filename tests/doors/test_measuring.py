@@ -10,10 +10,11 @@ import pytest
 from tests.doors.made import Trained
 
 import kvec
-from kvec.doors.measuring import evaluate_model, fingerprints, report_evaluation, to_json, validation_traces
+from kvec.doors.measuring import evaluate_model, report_evaluation, to_json, validation_traces
 from kvec.read.rows import read_table
 from kvec.report.curves import best_fixed, stop_at_threshold
 from kvec.report.metrics import accuracy
+from kvec.tangle.repeats import fingerprints
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.tangling import Split
 

@@ -108,13 +108,16 @@ class Network(nn.Module):
 
     def forward(self, block: Block, state: State, keep: int | None = None, detach_policy: bool = False) -> Outputs:
         """Run a block on top of `state`, which moves on to the block's end unless `keep` is None: no block follows."""
-        flat = self.encode(block, state, keep).flatten(0, 1)  # (B·T, D)
+        return self.heads(self.fuse(self.encode(block, state, keep), block, state, keep), detach_policy)
+
+    def fuse(self, mixed: Tensor, block: Block, state: State, keep: int | None = None) -> Tensor:
+        """The representation after each of the block's items, (N, R), from their embeddings (B, T, D)."""
         steps, who = Steps(block.step_rows, block.step_places, block.step_sizes), block.sequences
-        fused, hidden, memory = self.fusion(flat, steps, state.hidden[who], state.memory[who])
+        fused, hidden, memory = self.fusion(mixed.flatten(0, 1), steps, state.hidden[who], state.memory[who])
         if keep is not None:
             state.hidden = state.hidden.index_copy(0, who, hidden.detach())
             state.memory = state.memory.index_copy(0, who, memory.detach())
-        return self.heads(fused, detach_policy)
+        return fused
 
     def heads(self, representation: Tensor, detach_policy: bool = False) -> Outputs:
         """What (N, R) representations say; the baseline never trains the representation."""
@@ -126,10 +129,10 @@ class Network(nn.Module):
         )
 
 
-def build_network(vocabulary: Vocabulary, settings: Encoder, has_time: bool) -> Network:
+def build_network(vocabulary: Vocabulary, settings: Encoder, has_time: bool, kind: type[Network] = Network) -> Network:
     """A network for this vocabulary, with the embeddings that the settings switch on."""
     classes = tuple(len(classes) for classes in vocabulary.labels)
-    return Network(embedded_sizes(vocabulary, settings, has_time), settings, classes)
+    return kind(embedded_sizes(vocabulary, settings, has_time), settings, classes)
 
 
 def run_blocks(

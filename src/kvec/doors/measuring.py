@@ -20,6 +20,7 @@ from kvec.report.curves import Traces, best_fixed, stop_at_fixed, stop_at_thresh
 from kvec.report.html import write_report
 from kvec.report.metrics import Summary, per_class
 from kvec.report.text import percent, summary_text, table
+from kvec.tangle.repeats import is_new_to
 from kvec.tangle.tangles import Tangles
 from kvec.words.errors import DataError
 from kvec.words.explanation import Explanation
@@ -149,7 +150,7 @@ def evaluate_model(
 ) -> tuple[Evaluation, ...]:
     """Evaluate every label column; with the training part, tell which sequences it holds identically."""
     trained = model.model_
-    is_new = None if training is None else ~np.isin(fingerprints(tangles), fingerprints(training))
+    is_new = None if training is None else is_new_to(training, tangles)
     found = []
     for column, label in enumerate(trained.vocabulary.label_names):
         traces = model.traces(tangles, scores, column)
@@ -207,15 +208,6 @@ def validation_traces(trained: Trained, column: int = 0) -> Traces:
         kept["offsets"], kept["halt"], scores.argmax(axis=1), scores.max(axis=1), truth, kept["tangle"]
     )  # fmt: skip
     return _chosen(every, truth >= 0)
-
-
-def fingerprints(tangles: Tangles) -> npt.NDArray[np.uint64]:
-    """(S,) a number for each sequence that is the same where all values are the same in the same order."""
-    values = [c for c in tangles.frame.columns if c.startswith("value.")]
-    sequence = pl.Series("sequence", tangles.sequences.sequence)
-    items = tangles.frame.select(values).with_columns(pl.Series("position", tangles.sequences.position))
-    marks = items.select(pl.struct(pl.all()).hash().alias("mark")).with_columns(sequence)
-    return marks.group_by("sequence").agg(pl.col("mark").sum()).sort("sequence")["mark"].to_numpy()
 
 
 def _left_out(tangles: Tangles, label: str, known: npt.NDArray[np.bool_]) -> tuple[int, dict[str, int]]:

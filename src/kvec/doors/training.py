@@ -15,7 +15,7 @@ from kvec.doors.messages import Stopped, guesses, say, warn_of
 from kvec.doors.sources import read_by_flags, read_by_schema
 from kvec.doors.summary import counted
 from kvec.estimator import KVEC
-from kvec.learn.trainer import Record, best_of
+from kvec.learn.trainer import Record, best_of, kept_of
 from kvec.read.table import Table
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config, Training
@@ -108,7 +108,7 @@ def early_end(history: list[Record], settings: Training) -> str:
     done, best = len(history), int(best_of(history)["epoch"])
     if done >= settings.epochs:
         return ""
-    if done - max(best, settings.settle * settings.epochs) >= settings.patience:
+    if settings.keep == "best" and done - max(best, settings.settle * settings.epochs) >= settings.patience:
         why = f"no better HM for {done - best} epoch{'s' * (done - best > 1)}"
     else:
         why = f"{settings.minutes:g} minute{'s were' if settings.minutes != 1 else ' was'} over"
@@ -124,13 +124,15 @@ def _tell_schema(table: Table, origin: str) -> None:
 
 def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_split: bool) -> None:
     trained = model.model_
-    best = best_of(trained.history)
-    if early := early_end(trained.history, trained.config.training):
+    settings = trained.config.training
+    kept = kept_of(trained.history, settings)
+    if early := early_end(trained.history, settings):
         print(early)
-    print(f"the model is in {output}; epoch {best['epoch']:.0f} of {len(trained.history)} was best on validation:")
+    why = "was best on validation" if settings.keep == "best" else "was kept, being the last; on validation"
+    print(f"the model is in {output}; epoch {kept['epoch']:.0f} of {len(trained.history)} {why}:")
     print(
-        f"accuracy {best['accuracy']:.4f}, earliness {best['earliness']:.4f} (lower is better), HM {best['hm']:.4f} "
-        f"at θ = {trained.threshold:.3g}; accuracy at the end {best['end_accuracy']:.4f}"
+        f"accuracy {kept['accuracy']:.4f}, earliness {kept['earliness']:.4f} (lower is better), HM {kept['hm']:.4f} "
+        f"at θ = {trained.threshold:.3g}; accuracy at the end {kept['end_accuracy']:.4f}"
     )
     n_chosen_on = trained.about["validation_sequences"]
     if n_chosen_on < FEW and trained.config.deciding.threshold is None:

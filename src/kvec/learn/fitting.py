@@ -39,7 +39,7 @@ class Progress:
 
 def fit_model(
     training: pl.DataFrame, validation: pl.DataFrame, schema: Schema, config: Config, device: torch.device,
-    pretrained: Pretrained, split: Split | None, progress: Progress,
+    pretrained: Pretrained, split: Split | None, progress: Progress, kind: type[Network] = Network,
 ) -> Trained:  # fmt: skip
     """Train on arranged items; all that is learned comes from `training`, all that is chosen from `validation`."""
     vocabulary = Vocabulary.fit(training, schema)
@@ -48,7 +48,7 @@ def fit_model(
     has_time = learned.time is not None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        network = build_in_memory(vocabulary, config.encoder, has_time)
+        network = build_in_memory(vocabulary, config.encoder, has_time, kind)
     _start_from(pretrained, network, vocabulary)
     run = new_run(network.to(device), config.training)
     about = _about(learned, held_out)

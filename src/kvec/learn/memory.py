@@ -18,7 +18,9 @@ SIZES = ("width", "blocks", "feed_forward", "fusion", "slots", "positions", "tim
 COPIES = 5  # of every weight while it is trained: itself, its gradient, two moments, and the best epoch's
 
 
-def build_in_memory(vocabulary: Vocabulary, settings: Encoder, has_time: bool) -> Network:
+def build_in_memory(
+    vocabulary: Vocabulary, settings: Encoder, has_time: bool, kind: type[Network] = Network
+) -> Network:
     """A network that can be trained in this machine's memory; another is refused before it takes any."""
     largest = max(SIZES, key=lambda name: getattr(settings, name) / getattr(Encoder, name))
     way_out = f"make encoder.{largest} ({getattr(settings, largest)}) smaller"
@@ -28,7 +30,7 @@ def build_in_memory(vocabulary: Vocabulary, settings: Encoder, has_time: bool) -
             f"training this network takes {needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB; {way_out}"
         )
     with refused_by(lambda: f"this network does not fit in memory; {way_out}"):
-        return build_network(vocabulary, settings, has_time)
+        return build_network(vocabulary, settings, has_time, kind)
 
 
 def way_out_of_batches(settings: Training) -> str:

@@ -26,7 +26,7 @@ from kvec.learn.losses import (
 )
 from kvec.report.curves import Traces, best_threshold, stop_at_threshold
 from kvec.report.metrics import accuracy, earliness, harmonic_mean
-from kvec.tangle.batch import Batch, Draw, plan_batches
+from kvec.tangle.batch import Batch, Draw, Ints, plan_batches
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.visibility import Flags, Rule, without
 from kvec.words.config import Config, Training
@@ -43,7 +43,7 @@ class Run:
     network: Network
     optimizers: dict[str, torch.optim.Optimizer]
     history: list[Record] = field(default_factory=list)
-    best: dict[str, Tensor] = field(default_factory=dict)  # weights of the best epoch
+    best: dict[str, Tensor] = field(default_factory=dict)  # weights of the epoch that is kept
     is_finished: bool = False
 
     @property
@@ -66,6 +66,11 @@ class Step:
     n_steps: int
     terms: dict[str, float]
     seconds: float  # since the epoch began
+
+
+def kept_of(history: list[Record], settings: Training) -> Record:
+    """The epoch whose weights the model has."""
+    return history[-1] if settings.keep == "last" else best_of(history)
 
 
 def best_of(history: list[Record]) -> Record:
@@ -114,7 +119,7 @@ def train(
     run: Run, training: Tangles, validation: Tangles, rule: Rule, config: Config,
     on_step: Callable[[Step], None] | None = None, on_epoch: Callable[[Run], None] | None = None,
 ) -> Run:  # fmt: skip
-    """Train until the epochs, the patience or the minutes run out; the best epoch's weights are then in place."""
+    """Train until the epochs, the patience or the minutes run out; the kept epoch's weights are then in place."""
     settings = config.training
     weights = class_weights(training, run.network) if settings.class_weights == "balanced" else None
     delays = delay(training, settings)
@@ -125,13 +130,14 @@ def train(
             record = terms | validate(run.network, validation, config)
             record["seconds"] = time.perf_counter() - started
             run.history.append({"epoch": float(run.epoch + 1), **record})
-            if run.best_record is run.history[-1]:
+            keeps_best = settings.keep == "best"
+            if not keeps_best or run.best_record is run.history[-1]:
                 run.best = {k: v.detach().clone() for k, v in run.network.state_dict().items()}
             since_best = run.epoch - max(run.best_record["epoch"], settings.settle * settings.epochs)
             spent = sum(r["seconds"] for r in run.history)
             run.is_finished = (
                 run.epoch >= settings.epochs
-                or since_best >= settings.patience
+                or (keeps_best and since_best >= settings.patience)
                 or 0 < settings.minutes * 60 <= spent
             )  # fmt: skip
             if on_epoch is not None:
@@ -147,8 +153,7 @@ def _epoch(
 ) -> Record:  # fmt: skip
     settings, drops = config.training, config.deciding.after_halt == "drop"
     rng = np.random.default_rng([settings.seed, run.epoch])  # so that a resumed run draws as an unbroken one
-    most = max(min(settings.batch, tangles.n_tangles // LEAST_STEPS), 1)
-    batches = plan_batches(tangles.sizes, most, settings.batch_items, settings.block, rng)
+    batches = plan_epoch(tangles, settings, rng)
     sums: Record = {}
     n_tangles = 0
     run.network.train()
@@ -166,6 +171,12 @@ def _epoch(
             means = {name: value / n_tangles for name, value in sums.items()}
             on_step(Step(run.epoch, step + 1, len(batches), means, time.perf_counter() - started))
     return {name: value / n_tangles for name, value in sums.items()} | {"rate": rate}
+
+
+def plan_epoch(tangles: Tangles, settings: Training, rng: np.random.Generator) -> list[Ints]:
+    """The tangles of each batch of an epoch."""
+    most = max(min(settings.batch, tangles.n_tangles // LEAST_STEPS), 1)
+    return plan_batches(tangles.sizes, most, settings.batch_items, settings.block, rng)
 
 
 def learning_rate(settings: Training, step: int, n_steps: int) -> float:

@@ -75,7 +75,8 @@ class Training:
     policy_gradient: str = "head"  # l2 and l3 update the policy head only; "all": the representation too
     exploration: float = 0.0  # share of uniformly random actions while sampling in `paper`
     epochs: int = 20
-    patience: int = 8  # epochs without a better validation HM before stopping
+    keep: str = "best"  # the epoch of best validation HM, or the "last" one, whatever its HM
+    patience: int = 8  # epochs without a better validation HM before stopping; "last" has none
     minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
     batch: int = 64  # tangles at the most; an epoch of few tangles takes smaller batches rather than few updates
     batch_items: int = 8192  # padded items in a batch at the most, where it holds several tangles
@@ -98,6 +99,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "training.policy_cost": ("cross_entropy", "error"),
     "training.returns": ("sum", "final"),
     "training.policy_gradient": ("head", "all"),
+    "training.keep": ("best", "last"),
     "training.class_weights": ("none", "balanced"),
 }
 _AT_LEAST: dict[str, float] = {
