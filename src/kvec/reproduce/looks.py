@@ -1,0 +1,85 @@
+"""How each method is named and drawn, the same in every figure and table: colour, marker and line together tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvec.report.canvas import BLUE, GREEN, INK, MUTED, ORANGE, PINK, SKY, VERMILLION
+
+SOLID: tuple[float, ...] = ()
+DASHED, DOTTED, MIXED, LONG = (5.0, 2.0), (1.2, 1.6), (6.0, 1.6, 1.2, 1.6), (9.0, 2.5)
+MOVED = "-moved"  # a method whose policy was trained by a sweep, its threshold moved after training instead
+
+
+@dataclass(frozen=True)
+class Look:
+    """A method's name for readers and its line; `is_main` where the paper's own figures show it."""
+
+    label: str
+    colour: str
+    marker: str
+    dashes: tuple[float, ...] = SOLID
+    is_main: bool = False
+    is_rival: bool = False  # one of the rivals that the paper compares with
+
+
+LOOKS: dict[str, Look] = {
+    "kvec": Look("KVEC, expected loss", BLUE, "o", SOLID, is_main=True),
+    "kvec-paper": Look("KVEC, as in the paper", VERMILLION, "s", SOLID, is_main=True),
+    "srn-earliest": Look("SRN-EARLIEST", GREEN, "^", DASHED, is_main=True, is_rival=True),
+    "earliest": Look("EARLIEST", ORANGE, "v", MIXED, is_main=True, is_rival=True),
+    "srn-fixed": Look("SRN-Fixed", PINK, "D", DOTTED, is_main=True, is_rival=True),
+    "srn-confidence": Look("SRN-Confidence", SKY, "P", LONG, is_main=True, is_rival=True),
+    "kvec-no-value": Look("without value correlation", VERMILLION, "X", DASHED),
+    "kvec-no-key": Look("without key correlation", ORANGE, "<", LONG),
+    "kvec-no-time": Look("without time embeddings", GREEN, ">", MIXED),
+    "kvec-no-membership": Look("without membership", PINK, "d", DASHED),
+    "kvec-window": Look("KVEC, window of all keys", SKY, "h", DASHED),
+    "kvec-fixed": Look("KVEC, fixed n", PINK, "*", LONG),
+    "kvec-confidence": Look("KVEC, confidence", SKY, "p", MIXED),
+    "kvec-calibrated": Look("KVEC, calibrated", GREEN, "p", SOLID),
+    "kvec-economy": Look("KVEC, ECONOMY-γ", PINK, "p", DASHED),
+    "kvec-calimera": Look("KVEC, CALIMERA", ORANGE, "o", DASHED),
+    "kvec-sprt": Look("KVEC, SPRT", VERMILLION, "p", DOTTED),
+    "srn-calibrated": Look("SRN, calibrated", GREEN, "p", DOTTED),
+    "srn-economy": Look("SRN, ECONOMY-γ", PINK, "h", MIXED),
+    "srn-calimera": Look("SRN, CALIMERA", ORANGE, "H", DOTTED),
+    "srn-sprt": Look("SRN, SPRT", VERMILLION, "8", LONG),
+    "srn-all-fixed": Look("SRN of all keys, fixed n", INK, "D", DOTTED),
+    "srn-all-confidence": Look("SRN of all keys", INK, "P", DASHED),
+    "srn-all-calimera": Look("SRN of all keys, CALIMERA", INK, "H", MIXED),
+    "kvec-paper-moved": Look("KVEC as in the paper, θ moved", VERMILLION, "s", LONG),
+    "srn-earliest-moved": Look("SRN-EARLIEST, θ moved", GREEN, "^", LONG),
+    "earliest-moved": Look("EARLIEST, θ moved", ORANGE, "v", LONG),
+}
+
+ABLATION = ("kvec", "kvec-no-key", "kvec-no-value", "kvec-no-time", "kvec-no-membership")
+RIVALS = tuple(name for name, look in LOOKS.items() if look.is_rival)
+DATA_SETS = {
+    "traffic-fg": "Traffic-FG", "fgnet-d1": "FG-Net D1", "movielens-1m": "MovieLens-1M", "ustc-tfc2016": "USTC-TFC2016",
+    "traffic-app": "Traffic-App", "synthetic-early": "Synthetic-Traffic, early stop",
+    "synthetic-late": "Synthetic-Traffic, late stop", "iot-sentinel": "IoT Sentinel", "sepsis": "Sepsis",
+    "traffic-fines": "Traffic fines", "planted": "planted (made)", "made-early": "made, early stop",
+    "made-late": "made, late stop",
+}  # fmt: skip
+
+
+def look_of(method: str) -> Look:
+    """The look of a method; one that the table does not know keeps its name and is grey."""
+    return LOOKS.get(method) or Look(method, MUTED, ".", DOTTED)
+
+
+def name_of(dataset: str) -> str:
+    """A data set's name for readers.
+
+    >>> name_of("traffic-fg@8")
+    'Traffic-FG, 8 keys per tangle'
+    """
+    base, _, keys = dataset.partition("@")
+    name = DATA_SETS.get(base, base)
+    return f"{name}, {keys} keys per tangle" if keys else name
+
+
+def in_order(methods: set[str]) -> list[str]:
+    """Methods in the order of the table, unknown ones last."""
+    return [name for name in LOOKS if name in methods] + sorted(methods - set(LOOKS))
