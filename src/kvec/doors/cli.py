@@ -19,6 +19,7 @@ from kvec.doors.flags import SchemaFlags, with_schema_flags
 from kvec.doors.flows_command import flows
 from kvec.doors.label_command import label
 from kvec.doors.messages import Stopped, one_line, say, warn_of
+from kvec.doors.reproduce_command import reproduce
 from kvec.doors.stream_command import stream
 from kvec.doors.watch_command import watch
 from kvec.words.errors import KvecError, SettingError
@@ -341,6 +342,11 @@ app.command(
     epilog="Examples: [bold]kvec watch model day2.pcap --speed 10[/bold], "
     "[bold]sudo kvec watch model -i eth0 --filter 'tcp port 443'[/bold]"
 )(watch)
+app.command(
+    epilog="Examples: [bold]kvec reproduce all[/bold], "
+    "[bold]kvec reproduce curves --profile small --data ~/data[/bold], "
+    "[bold]kvec reproduce mine.toml --profile small --data traffic-fg=flows.parquet --out mine[/bold]"
+)(reproduce)
 
 
 def _print_json(plain: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -89,15 +89,22 @@ def read_experiment(path: Path, names: Names) -> Experiment:
 
 
 def plan_cells(
-    experiments: Iterable[Experiment], profile: Profile, found: Collection[str], seeds: Sequence[int] = ()
+    experiments: Iterable[Experiment],
+    profile: Profile,
+    found: Collection[str],
+    settings_of: Callable[[str], Iterable[str]],
+    seeds: Sequence[int] = (),
 ) -> Plan:
-    """All distinct cells of the experiments: seed by seed, main data sets first, so that every part of it is fair."""
+    """All distinct cells of the experiments: seed by seed, main data sets first, so that every part of it is fair.
+
+    `settings_of` a training are its own; what an experiment sets goes before them.
+    """
     cells: dict[str, tuple[Cell, Experiment]] = {}
     statistics: dict[str, None] = {}
     for experiment in experiments:
         statistics |= dict.fromkeys(name for name in experiment.statistics if name in profile.datasets)
         for run in experiment.runs:
-            for cell in _cells(run, profile, seeds):
+            for cell in _cells(run, profile, settings_of, seeds):
                 known, first = cells.setdefault(cell.id, (cell, experiment))
                 if known != cell:
                     ways = " and ".join(" ".join(way.overrides) or "no settings" for way in (known, cell))
@@ -114,18 +121,22 @@ def plan_cells(
     )
 
 
-def _cells(run: Run, profile: Profile, seeds: Sequence[int]) -> Iterable[Cell]:
+def _cells(
+    run: Run, profile: Profile, settings_of: Callable[[str], Iterable[str]], seeds: Sequence[int]
+) -> Iterable[Cell]:
     if run.profiles and profile.name not in run.profiles:
         return
     for dataset, training, value in product(run.datasets, run.trainings, run.values):
         base = dataset.partition("@")[0]
         if base not in profile.datasets:
             continue
-        overrides = list(run.overrides)
+        given = [*settings_of(training), *run.overrides]
         if value is not None:
-            overrides.append(f"{run.setting}={_plain(value)}")
+            given.append(f"{run.setting}={_plain(value)}")
+        last = {setting.partition("=")[0]: setting for setting in given}
+        overrides = tuple(sorted(last.values()))
         for seed in seeds or run.seeds or profile.seeds[base]:
-            yield Cell(dataset, training, run.setting, value, seed, profile.name, tuple(sorted(overrides)))
+            yield Cell(dataset, training, run.setting, value, seed, profile.name, overrides)
 
 
 def _run(given: Any, names: Names, where: str) -> Run:

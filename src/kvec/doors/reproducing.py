@@ -1,0 +1,194 @@
+"""The road of `kvec reproduce`: plan the cells, run those that are not done, keep each at once, and make the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from kvec.doors.messages import Stopped, say
+from kvec.doors.reproduce_view import CellsView
+from kvec.doors.summary import counted
+from kvec.report.text import clock
+from kvec.reproduce.datasets import MADE, NAMES, PLANTED, find_datasets, statistics
+from kvec.reproduce.experiments import Experiment, Names, Plan, plan_cells, read_experiments
+from kvec.reproduce.page import make_report
+from kvec.reproduce.plan import PROFILES, Cell, Profile, read_profile
+from kvec.reproduce.pool import WORK, Finished, Started, default_jobs, run_cells
+from kvec.reproduce.store import Store, look
+from kvec.reproduce.timing import Timing, time_left
+from kvec.reproduce.trainings import TRAININGS, settings_of
+from kvec.words.errors import DataError, MissingExtra, SettingError
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for on the command line."""
+
+    experiment: str
+    profile: str = "smoke"
+    data: tuple[str, ...] = ()
+    out: Path | None = None
+    jobs: int | None = None
+    seeds: str = ""
+    only: str = ""
+    minutes: float | None = None
+    is_list: bool = False
+    is_report: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where the results are."""
+        return self.out or Path("reproduced") / self.profile
+
+
+def reproduce_experiments(wishes: Wishes) -> int:
+    """Run what was asked for; 1 if a cell failed."""
+    profile = read_profile(wishes.profile)
+    jobs = _jobs(wishes.jobs)
+    experiments = read_experiments(wishes.experiment, Names(TRAININGS, (*NAMES, *MADE, PLANTED), PROFILES))
+    if wishes.is_report:
+        return _report(wishes.folder)
+    data = find_datasets(wishes.data)
+    seeds = _seeds(wishes.seeds, profile)
+    plan = _plan(experiments, profile, data, seeds, wishes.only)
+    _require_something(plan, profile, wishes)
+    if plan.missing:
+        say(f"left out: {_not_found(plan)}")
+    if wishes.is_list:
+        parts = {each.name: _plan([each], profile, data, seeds, wishes.only) for each in experiments}
+        print(plan_text(plan, parts, profile, wishes.folder, jobs))
+        return 0
+    for package in ("matplotlib", "jinja2", "sklearn"):
+        if find_spec(package) is None:
+            raise MissingExtra(f"kvec reproduce needs {package}; pip install 'kvec[reproduce]'")
+    with Store(wishes.folder) as store:
+        for name in plan.statistics:
+            if name not in store.known_data():
+                say(f"counting {name}")
+                store.add_data(statistics(name, data[name], profile.sizes_of(name)))
+        failed = _run(plan, profile, data, store, jobs, wishes.minutes)
+        _report(wishes.folder)
+    if failed:
+        say(f"{counted(len(failed), 'cell')} failed, and will be tried again when the command is repeated:")
+        for finished in failed:
+            say(f"  {finished.cell.id}: {finished.error}")
+    return 1 if failed else 0
+
+
+def plan_text(plan: Plan, parts: dict[str, Plan], profile: Profile, folder: Path, jobs: int) -> str:
+    """The plan as --list shows it: cells that are done and to do, with the time they took or may take."""
+    done, seconds = look(folder, plan.cells)
+    timing = Timing(seconds)
+    expected = {cell.id: timing.expected(cell, profile.sizes_of(cell.dataset)) for cell in plan.cells}
+    lines = [f"{'experiment':<14}{'cells':>6}{'done':>6}"]
+    for name, part in parts.items():
+        ids = {cell.id for cell in part.cells}
+        lines.append(f"{name:<14}{len(ids):>6}{len(ids & done):>6}")
+    lines.append("")
+    for cell in plan.cells:
+        took, guess = seconds.get(cell.id), expected[cell.id]
+        if cell.id in done:
+            lines.append(f"done   {cell.id}  {'' if took is None else clock(took)}".rstrip())
+        else:
+            lines.append(f"to do  {cell.id}  {'' if guess is None else f'about {clock(guess)}'}".rstrip())
+    waiting = [expected[cell.id] for cell in plan.cells if cell.id not in done]
+    known = [guess for guess in waiting if guess is not None]
+    time_needed = f", about {clock(time_left([], known, jobs))} with {counted(jobs, 'job')}" if known else ""
+    lines += ["", f"{counted(len(plan.cells), 'cell')}: {len(done)} done, {len(waiting)} to do{time_needed}"]
+    return "\n".join(lines)
+
+
+def _plan(
+    experiments: Sequence[Experiment], profile: Profile, data: dict[str, str], seeds: Sequence[int], only: str
+) -> Plan:
+    """The plan of experiments; `only` takes the cells with it in their names, without any statistics."""
+    plan = plan_cells(experiments, profile, data, settings_of, seeds)
+    if not only:
+        return plan
+    cells = tuple(cell for cell in plan.cells if only in cell.id)
+    return Plan(cells, (), () if cells else plan.missing)
+
+
+def _require_something(plan: Plan, profile: Profile, wishes: Wishes) -> None:
+    """Refuse a plan that has nothing in it, saying why."""
+    if plan.cells or plan.statistics:
+        return
+    if plan.missing:
+        raise DataError(f"nothing can be run: {_not_found(plan)}")
+    if wishes.only:
+        raise SettingError(f"no cell has {wishes.only!r} in its name; --list without --only shows them")
+    raise SettingError(
+        f"{wishes.experiment} has nothing for the profile {profile.name}, whose data sets are "
+        f"{', '.join(profile.datasets)}; choose another --profile"
+    )
+
+
+def _not_found(plan: Plan) -> str:
+    return (
+        f"{', '.join(plan.missing)} not found; give the folder that holds them with --data FOLDER, or each as --data "
+        f"{plan.missing[0]}=PATH"
+    )
+
+
+def _run(
+    plan: Plan, profile: Profile, data: dict[str, str], store: Store, jobs: int, minutes: float | None
+) -> list[Finished]:
+    """Run the cells that are not done, and keep each as soon as it is; returns those that failed."""
+    todo = [cell for cell in plan.cells if not store.is_done(cell)]
+    if n_done := len(plan.cells) - len(todo):
+        say(f"{n_done} of {counted(len(plan.cells), 'cell')} {'is' if n_done == 1 else 'are'} done already")
+    timing = Timing(store.seconds())
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    started, failed = 0, []
+
+    def may_start(cell: Cell) -> bool:
+        return end is None or time.monotonic() + (timing.expected(cell, profile.sizes_of(cell.dataset)) or 0) <= end
+
+    events = run_cells([(cell, profile.sizes_of(cell.dataset)) for cell in todo], data, jobs, may_start, WORK)
+    try:
+        with CellsView(todo, profile, timing, jobs) as view, closing(events):
+            for event in events:
+                if isinstance(event, Started):
+                    started += 1
+                    view.started(event.cell)
+                    continue
+                if event.outcome is None:
+                    failed.append(event)
+                else:
+                    store.add(event.cell, event.outcome)
+                    timing.add(event.cell.dataset, event.seconds)
+                view.finished(event)
+    except KeyboardInterrupt:
+        n_kept = sum(store.is_done(cell) for cell in plan.cells)
+        kept = f"{n_kept} of {counted(len(plan.cells), 'cell')} are kept in {store.folder}"
+        raise Stopped(f"stopped; {kept}; repeat the command to go on") from None
+    if started < len(todo):
+        say(f"{counted(len(todo) - started, 'cell')} would have ended too late; repeat the command to go on")
+    return failed
+
+
+def _report(folder: Path) -> int:
+    say(f"the report is in {make_report(folder, folder / 'report')}")
+    return 0
+
+
+def _jobs(wished: int | None) -> int:
+    if wished is not None and wished < 1:
+        raise SettingError(f"--jobs is {wished}; at least one process is needed")
+    return wished or default_jobs()
+
+
+def _seeds(text: str, profile: Profile) -> list[int]:
+    """The seeds that were given; none where the profile's are meant."""
+    words = text.split(",") if text else []
+    if not all(word.strip().isdecimal() for word in words):
+        raise SettingError(f"--seeds is {text!r}; write whole numbers with commas between them, as in 0,1,2")
+    seeds = [int(word) for word in words]
+    folds = min((sizes.folds for sizes in profile.sizes.values() if sizes.folds), default=0)
+    if folds and any(seed >= folds for seed in seeds):
+        raise SettingError(f"--seeds is {text!r}; the profile {profile.name} has the folds 0 to {folds - 1}")
+    return seeds

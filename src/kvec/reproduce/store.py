@@ -1,0 +1,188 @@
+"""The folder of results: CSV files that grow cell by cell, and lose at most one cell whenever they are interrupted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from kvec.reproduce.plan import Cell, Outcome
+from kvec.reproduce.results import ATTENTION, CELLS, HALTS, POINTS
+from kvec.words.errors import DataError, SettingError
+
+PARTS = {"points.csv": tuple(POINTS), "attention.csv": tuple(ATTENTION), "halts.csv": tuple(HALTS)}
+DONE, DATA, LOCK = "cells.csv", "data.csv", ".lock"
+
+
+class Store:
+    """Adds the rows of cells to a folder that no other process writes to; use it in a `with`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __enter__(self) -> Store:
+        """Take the folder, and mend what an interrupted run left in it."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(self.folder)
+        except OSError as error:
+            raise SettingError(f"{self.folder}: cannot keep results here: {error.strerror}") from None
+        try:
+            cells = _mended(self.folder / DONE, tuple(CELLS))
+            self._cells = {row["cell"]: row for row in cells}
+            for name, columns in PARTS.items():
+                rows = _mended(self.folder / name, columns)
+                if any(row["cell"] not in self._cells for row in rows):
+                    _replace(self.folder / name, columns, [row for row in rows if row["cell"] in self._cells])
+        except BaseException:
+            self._lock.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Let others have the folder."""
+        self._lock.close()
+
+    def is_done(self, cell: Cell) -> bool:
+        """Whether a cell was run, in this profile and with these settings."""
+        return _is_done(self._cells, cell)
+
+    def seconds(self) -> dict[str, float]:
+        """How long each cell took that is done."""
+        return _seconds(self._cells)
+
+    def add(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep what came out of a cell, in place of what it gave with other settings; it counts once all is there."""
+        if self._cells.pop(cell.id, None) is not None:
+            self._drop(cell.id)
+        for (name, columns), rows in zip(
+            PARTS.items(), (outcome.points, outcome.attention, outcome.halts), strict=True
+        ):
+            _append(self.folder / name, columns, rows)
+        row = {name: _text(value) for name, value in (outcome.cell | identity(cell)).items()}
+        _append(self.folder / DONE, tuple(CELLS), [row])
+        self._cells[cell.id] = row
+
+    def known_data(self) -> set[str]:
+        """Data sets whose statistics are there."""
+        return {row["dataset"] for row in _mended(self.folder / DATA)}
+
+    def add_data(self, row: Mapping[str, Any]) -> None:
+        """Keep the statistics of a data set."""
+        rows: list[Mapping[str, Any]] = [*_mended(self.folder / DATA), row]
+        _replace(self.folder / DATA, tuple(dict.fromkeys(name for one in rows for name in one)), rows)
+
+    def _drop(self, cell: str) -> None:
+        """Forget a cell: first that it is done, so that what is left of it is known to be of no use."""
+        for name, columns in {DONE: tuple(CELLS), **PARTS}.items():
+            rows = _mended(self.folder / name, columns)
+            _replace(self.folder / name, columns, [row for row in rows if row["cell"] != cell])
+
+
+def identity(cell: Cell) -> dict[str, str | int | float]:
+    """What of a row of cells.csv says which cell it is."""
+    return {
+        "cell": cell.id,
+        "profile": cell.profile,
+        "dataset": cell.dataset,
+        "training": cell.training,
+        "setting": cell.setting,
+        "value": "" if cell.value is None else cell.value,
+        "seed": cell.seed,
+        "settings": " ".join(cell.overrides),
+    }
+
+
+def look(folder: Path, cells: Iterable[Cell]) -> tuple[set[str], dict[str, float]]:
+    """Which of the cells a folder has, and how long all of its cells took; nothing is changed in it."""
+    rows = {row["cell"]: row for row in _rows(_whole_lines(folder / DONE), folder / DONE, tuple(CELLS))}
+    return {cell.id for cell in cells if _is_done(rows, cell)}, _seconds(rows)
+
+
+def _is_done(rows: Mapping[str, Mapping[str, str]], cell: Cell) -> bool:
+    row = rows.get(cell.id)
+    return row is not None and (row["profile"], row["settings"]) == (cell.profile, " ".join(cell.overrides))
+
+
+def _seconds(rows: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
+    return {cell: float(row["seconds"]) for cell, row in rows.items() if row["seconds"]}
+
+
+def _mended(path: Path, columns: Collection[str] = ()) -> list[dict[str, str]]:
+    """The rows of a table, of which a line that was not written to its end is cut off."""
+    whole = _whole_lines(path)
+    if path.is_file() and path.stat().st_size != len(whole):
+        with path.open("r+b") as file:
+            file.truncate(len(whole))
+    return _rows(whole, path, columns)
+
+
+def _whole_lines(path: Path) -> bytes:
+    try:
+        written = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    return written[: written.rfind(b"\n") + 1]
+
+
+def _rows(whole: bytes, path: Path, columns: Collection[str]) -> list[dict[str, str]]:
+    reader = csv.DictReader(io.StringIO(whole.decode("utf-8"), newline=""))
+    if columns and reader.fieldnames is not None and tuple(reader.fieldnames) != tuple(columns):
+        raise DataError(f"{path} was written by another kvec; name another folder with --out, or remove the file")
+    return list(reader)
+
+
+def _replace(path: Path, columns: Collection[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a table anew; it is the old one or the new one at any moment."""
+    draft = path.with_name(f".{path.name}.draft")
+    _write(draft.open("wb"), _csv(columns, [dict(zip(columns, columns, strict=True)), *rows]))
+    draft.replace(path)
+
+
+def _append(path: Path, columns: Collection[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Add rows to a table, all in one piece."""
+    file = path.open("ab")
+    header = [] if file.tell() else [dict(zip(columns, columns, strict=True))]
+    _write(file, _csv(columns, [*header, *rows]))
+
+
+def _write(file: IO[bytes], text: str) -> None:
+    with file:
+        file.write(text.encode("utf-8"))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _csv(columns: Collection[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    csv.DictWriter(text, columns, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _text(value: object) -> str:
+    return " ".join(str(value).split())  # a row is one line
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    """Hold the lock of a folder as long as the file is open; it names its process, and falls when that ends."""
+    lock = (folder / LOCK).open("a+b")
+    if os.name == "posix":
+        import fcntl
+
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            other = lock.read().decode("ascii", "replace").strip() or "unknown"
+            lock.close()
+            raise SettingError(
+                f"{folder}: another kvec reproduce, process {other}, writes here; wait for it, or name another --out"
+            ) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()).encode("ascii"))
+    lock.flush()
+    return lock
