@@ -1,0 +1,87 @@
+"""CALIMERA (Bilski and Jastrzębska, Information Processing and Management 2023): stop when waiting does not pay.
+
+From the end backwards, at every step of a log-spaced grid, a regression learns from held-out sequences how much cost
+waiting saves, given the class probabilities at that step; the sequences for which it should pay are taken to wait, so
+the step before knows what waiting really leads to. A cost is one minus the largest calibrated probability (by
+temperatures here) plus the delay, so much per item seen. Two things differ from the paper. Lengths are unequal and
+unknown: a sequence that ends before the next step is decided at its end, and that is what its waiting cost; after the
+last step the one choice is to wait for the end. And the paper's kernel regression, whose work grows with the cube of
+the sequences, is a ridge regression on the probabilities, their squares, and a few functions of the largest two.
+
+Letters: M settings, S sequences, F features.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes, Trigger, need_sequences
+from kvec.decide.triggers.calibrated import Temperatures
+from kvec.decide.triggers.grid import alive, costs_to_sweep, log_steps
+from kvec.decide.triggers.ridge import Ridge, Weights
+
+
+class Calimera(Trigger):
+    """Halts where the regression sees no gain in waiting."""
+
+    name = "calimera"
+    typical: float  # mean length of held-out sequences: the setting is the cost of waiting so long
+    steps: Ints
+    length: Ints  # (S,) of held-out sequences
+    temperatures: Temperatures
+    rows: list[Floats]  # (alive, F) features of held-out sequences at each step
+    ridges: list[Ridge]
+    risk: list[Floats]  # (alive,) chance of an error if decided at each step
+    end_risk: Floats  # (S,)
+
+    def fit(self, known: Prefixes) -> Self:
+        """Learn temperatures, and prepare one regression per step; their targets depend on the setting."""
+        need_sequences(known)
+        self.length, self.typical = known.length, float(known.length.mean())
+        self.steps = log_steps(known.length)
+        self.temperatures = Temperatures.fit(known)
+        shares = [self._shares(known, int(step)) for step in self.steps]
+        self.rows = [features(p) for p in shares]
+        self.ridges = [Ridge.of(rows) for rows in self.rows]
+        self.risk = [1 - p.max(axis=1) for p in shares]
+        self.end_risk = 1 - self.temperatures.apply(known.probabilities[known.offsets[1:] - 1], self.length).max(axis=1)
+        return self
+
+    def settings(self) -> Floats:
+        """Costs of waiting for a whole typical length, from high to low."""
+        return costs_to_sweep(self.typical)
+
+    def sweep(self, prefixes: Prefixes, settings: Floats) -> Ints:
+        """The first step of the grid at which waiting is not expected to pay, or the end."""
+        stopped = np.repeat(prefixes.length[None], len(settings), axis=0)
+        for step, weights in reversed(list(zip(self.steps, self.induce(settings / self.typical), strict=True))):
+            _, who = alive(prefixes, int(step))
+            loss = weights.predict(features(self._shares(prefixes, int(step))))  # (alive, M) of waiting
+            stopped[:, who] = np.where(loss.T >= 0, step, stopped[:, who])
+        return stopped
+
+    def induce(self, per_item: Floats) -> list[Weights]:
+        """Of each step, the regression of what waiting loses, for each of M costs per item."""
+        later = self.end_risk[:, None] + per_item * self.length[:, None]  # (S, M) cost, if not decided so far
+        found = []
+        for step, rows, ridge, risk in reversed(list(zip(self.steps, self.rows, self.ridges, self.risk, strict=True))):
+            who = np.flatnonzero(self.length >= step)
+            now = risk[:, None] + per_item * step
+            weights = ridge.solve(later[who] - now)
+            later[who] = np.where(weights.predict(rows) >= 0, now, later[who])
+            found.append(weights)
+        return found[::-1]
+
+    def _shares(self, prefixes: Prefixes, step: int) -> Floats:
+        rows, who = alive(prefixes, step)
+        return self.temperatures.apply(prefixes.probabilities[rows], np.full(len(who), step))
+
+
+def features(shares: Floats) -> Floats:
+    """(N, F) of (N, C) probabilities: themselves, squared, and the largest, its lead over the next, their doubt."""
+    two = np.sort(shares, axis=1)[:, -2:]
+    first, lead = two[:, -1], two[:, -1] - two[:, 0]
+    doubt = -(shares * np.log(np.maximum(shares, SMALLEST))).sum(axis=1)
+    return np.column_stack([shares, shares**2, first, first**3, lead, lead**2, lead**3, doubt])
