@@ -19,10 +19,10 @@ def test_points_know_their_cell(folder: Path) -> None:
     assert results.methods("traffic-fg") == {"kvec", "kvec-confidence", "kvec-calimera", "earliest"}
     row = results.points.filter(pl.col("curve") == "swept").row(0, named=True)
     assert (row["dataset"], row["training"], row["seed"], row["swept"], row["value"]) == (
-        "traffic-fg", "earliest", 0, "lambda", "0.5",
+        "traffic-fg", "earliest", 0, "beta", "0.5",
     )  # fmt: skip
     assert results.attention.is_empty() and results.halts.is_empty()
-    assert results.data["same_class"].to_list() == [0.11], "columns beyond the known ones are kept as numbers"
+    assert results.data["related_keys"].to_list() == [0.11], "columns beyond the known ones are kept as numbers"
 
 
 def test_points_of_unfinished_cells_are_left_out_even_if_torn(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from kvec.reproduce.results import Results, main_cells
 
 GRID: Floats = np.linspace(0, 1, 1001)
 HM_STEP = 0.0005  # how close the points are along which HM is averaged
+SAME = 0.002  # earlinesses no further apart are told as one
 MEASURES = ("accuracy", "precision", "recall", "f1", "hm")
 # t of Student's distribution that holds 95 % in the middle, by degrees of freedom from 1 to 30
 STUDENT = (
@@ -152,27 +154,44 @@ def lines_of(
 ) -> dict[int, Line]:
     """The line of a method for each seed; without repeats, over test sequences that do not occur in training.
 
-    A swept method's points are joined over all values; for accuracy and HM the line begins where every sequence is
-    decided after one item and ends where all are read whole, as the earliest and the latest of its cells do.
+    A swept method's points are joined over all values; its line begins where every sequence is decided after one item
+    and ends where all are read whole, as the earliest and the latest of its cells do.
     """
     points = _points(results, dataset, method)
     new = "new_" if without_repeats else ""
-    height = f"{new}accuracy" if measure == "hm" else f"{new}{measure}"
-    is_swept = (points["curve"] == "swept").any()
-    is_anchored = is_swept and not without_repeats and measure in ("accuracy", "hm")
+    late, height = f"{new}earliness", f"{new}accuracy" if measure == "hm" else f"{new}{measure}"
     lines: dict[int, Line] = {}
     for seed in sorted(set(points["seed"].to_list())):
-        own = points.filter(pl.col("seed") == seed).drop_nulls([f"{new}earliness", height])
+        own = points.filter(pl.col("seed") == seed).drop_nulls([late, height])
         if not own.height:
             continue
-        x, y = own[f"{new}earliness"].to_numpy(), own[height].to_numpy()
-        if is_anchored:
-            first, last = own.row(int(x.argmin()), named=True), own.row(int(x.argmax()), named=True)
-            x = np.concatenate([[first["first_earliness"]], x, [1.0]])
-            y = np.concatenate([[first["first_accuracy"]], y, [last["end_accuracy"]]])
+        x, y = own[late].to_numpy(), own[height].to_numpy()
+        if own["curve"][0] == "swept":
+            ends = [
+                *_end(results, own.row(int(x.argmin()), named=True), late, height, is_first=True),
+                *_end(results, own.row(int(x.argmax()), named=True), late, height, is_first=False),
+            ]
+            x = np.concatenate([x, [end[0] for end in ends]])
+            y = np.concatenate([y, [end[1] for end in ends]])
         line = straight(x, y)
         lines[seed] = as_hm(line) if measure == "hm" else line
     return lines
+
+
+def _end(
+    results: Results, policy: Mapping[str, Any], late: str, height: str, is_first: bool
+) -> list[tuple[float, float]]:
+    """Where the line of a trained policy begins or ends, from its cell; for other measures from its moved threshold."""
+    end = policy["first_earliness"] if is_first else 1.0
+    if height == "accuracy":
+        right = policy["first_accuracy" if is_first else "end_accuracy"]
+        return [] if end is None or right is None else [(end, right)]
+    is_moved = (pl.col("cell") == policy["cell"]) & (pl.col("curve") == "moved")
+    moved = results.points.filter(is_moved).drop_nulls([late, height]).sort("earliness")
+    reached = moved.head(1) if is_first else moved.tail(1)
+    if end is None or not reached.height or abs(reached["earliness"][0] - end) > SAME:
+        return []
+    return [(reached[late][0], reached[height][0])]
 
 
 def swept_points(results: Results, dataset: str, method: str) -> pl.DataFrame:

@@ -1,0 +1,228 @@
+"""The paper's claims of §V, each with what the results say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from kvec.reproduce import discussions
+from kvec.reproduce.convergence import Convergence, convergence
+from kvec.reproduce.curves import Lines, area, best_hm, common_range, compare, lines_of, spread
+from kvec.reproduce.looks import ABLATION, RIVALS, look_of
+from kvec.reproduce.results import Results
+from kvec.reproduce.verdicts import (
+    EARLY,
+    FAILS,
+    HOLDS,
+    PARTLY,
+    UNTESTED,
+    Judged,
+    joined,
+    judge_gain,
+    points_of,
+    range_of,
+)
+
+VARIANTS = ("kvec-paper", "kvec")  # KVEC in the paper's objective, and in the one that goes beyond it
+RIVAL = "srn-earliest"
+NOT_ABOUT_RIVALS = ("synthetic-early", "synthetic-late", "made-early", "made-late")  # made for halting positions
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A claim of size: so much more accuracy or HM on a data set, over a range of earliness."""
+
+    dataset: str
+    size: float
+    low: float = 0.0
+    high: float = 1.0
+
+
+ACCURACY = (
+    Gain("traffic-fg", 0.175, 0.02, 0.08), Gain("ustc-tfc2016", 0.047, 0.02, 0.08),
+    Gain("traffic-app", 0.064, 0.02, 0.08), Gain("movielens-1m", 0.078, 0.1, 0.4),
+)  # fmt: skip
+HM = (Gain("traffic-fg", 0.14), Gain("movielens-1m", 0.053), Gain("ustc-tfc2016", 0.029), Gain("traffic-app", 0.037))
+
+
+def judge(results: Results) -> list[Judged]:
+    """Every claim of the paper, judged on every data set that it is about or that can test it."""
+    rows = [_accuracy(results, gain, variant) for gain in ACCURACY for variant in VARIANTS]
+    rows += [_hm(results, gain, variant) for gain in HM for variant in VARIANTS]
+    compared = [name for name in results.datasets() if name not in NOT_ABOUT_RIVALS]
+    for dataset in compared:
+        rows += [row for variant in VARIANTS for row in _highest(results, dataset, variant)]
+    for dataset in compared:
+        rows += _poorest(results, dataset)
+    with_ablation = [name for name in results.datasets() if "kvec-no-value" in results.methods(name)]
+    for dataset in with_ablation:
+        rows += [*_ablation(results, dataset), _value(results, dataset)]
+    return rows + discussions.judge(results)
+
+
+def _accuracy(results: Results, gain: Gain, variant: str) -> Judged:
+    share = f"{100 * gain.low:.0f}–{100 * gain.high:.0f} %"
+    claim = f"accuracy +{100 * gain.size:.3g} points over SRN-EARLIEST at earliness {share}"
+    return _gain(results, gain, variant, claim, RIVAL, "accuracy")
+
+
+def _hm(results: Results, gain: Gain, variant: str) -> Judged:
+    claim = f"HM +{100 * gain.size:.3g} % over the best rival, on average along the curve"
+    rivals = _lines(results, gain.dataset, RIVALS, "hm")
+    reach = common_range([*rivals.values(), lines_of(results, gain.dataset, variant, "hm")])
+    best = max(rivals, key=lambda name: area(rivals[name], *reach).mean) if reach and rivals else RIVAL
+    return _gain(results, gain, variant, claim, best, "hm")
+
+
+def _gain(results: Results, gain: Gain, variant: str, claim: str, rival: str, measure: str) -> Judged:
+    """A claim of size against one rival: the comparison is shown even where it cannot count."""
+
+    def judged(measured: str, verdict: str, reason: str) -> Judged:
+        return Judged(claim, gain.dataset, variant, measured, verdict, reason)
+
+    if gain.dataset not in results.datasets():
+        return judged("", UNTESTED, "no data")
+    first, second = (lines_of(results, gain.dataset, name, measure) for name in (variant, rival))
+    for name, lines in ((variant, first), (rival, second)):
+        if not lines:
+            return judged("", UNTESTED, f"no results of {look_of(name).label}")
+    found = compare(first, second, gain.low, gain.high)
+    if found is None:
+        return judged("", UNTESTED, f"no earliness of {100 * gain.low:g}–{100 * gain.high:g} % that both reach")
+    measured = f"{points_of(found.spread)} over {look_of(rival).label} at {range_of(found)}" + _more(
+        results, gain, variant, rival, measure
+    )
+    if doubt := _doubt(results, gain.dataset, (variant, rival)):
+        return judged(measured, UNTESTED, doubt)
+    return judged(measured, *judge_gain(found.spread, gain.size))
+
+
+def _more(results: Results, gain: Gain, variant: str, rival: str, measure: str) -> str:
+    """The same without repeated sequences; for HM also between the points that validation chose."""
+    told = ""
+    if measure == "hm":
+        best = [best_hm(results, gain.dataset, name) for name in (variant, rival)]
+        seeds = sorted(set(best[0]) & set(best[1]))
+        if seeds:
+            told += f"; best HM {points_of(spread([best[0][seed] - best[1][seed] for seed in seeds]))}"
+    first, second = (lines_of(results, gain.dataset, name, measure, True) for name in (variant, rival))
+    found = compare(first, second, gain.low, gain.high)
+    if found is not None and _has_repeats(results, gain.dataset):
+        told += f"; without repeats {points_of(found.spread)} at {range_of(found)}"
+    return told
+
+
+def _highest(results: Results, dataset: str, variant: str) -> list[Judged]:
+    """KVEC against the rival that comes closest over the whole common range."""
+    lines = lines_of(results, dataset, variant)
+    rivals = _lines(results, dataset, RIVALS)
+    reach = common_range([lines, *rivals.values()])
+    if not lines or not rivals or reach is None:
+        return []
+    best = max(rivals, key=lambda name: area(rivals[name], *reach).mean)
+    parts, told = [], []
+    for name, low, high in (("below 10 %", 0.0, EARLY), ("whole range", 0.0, 1.0)):
+        found = compare(lines, rivals[best], low, high)
+        if found is not None:
+            parts.append((name, *judge_gain(found.spread)))
+            told.append(f"{name} {points_of(found.spread)}")
+    verdict, reason = joined(parts)
+    if doubt := _doubt(results, dataset, (variant,)):
+        verdict, reason = UNTESTED, doubt
+    claim = "KVEC has the highest accuracy of all methods, above all early"
+    return [Judged(claim, dataset, variant, f"over {look_of(best).label}: {', '.join(told)}", verdict, reason)]
+
+
+def _poorest(results: Results, dataset: str) -> list[Judged]:
+    """EARLIEST against every other rival, and at the end of the sequences."""
+    lines = _lines(results, dataset, RIVALS)
+    own = lines.pop("earliest", None)
+    gains = {name: found for name in lines if own and (found := compare(lines[name], own))}
+    if not gains:
+        return []
+    ends = results.cells.filter(pl.col("dataset") == dataset).group_by("training").agg(pl.col("end_accuracy").mean())
+    end = dict(zip(ends["training"].to_list(), ends["end_accuracy"].to_list(), strict=True))
+    told = ", ".join(f"{look_of(name).label} {points_of(found.spread)}" for name, found in gains.items())
+    if end.get("earliest") is not None and end.get("srn") is not None:
+        told += f"; read to the end {100 * end['earliest']:.1f} % against {100 * end['srn']:.1f} % of SRN"
+    parts = [(look_of(name).label, *judge_gain(found.spread)) for name, found in gains.items()]
+    verdict, reason = joined(parts)
+    if doubt := _doubt(results, dataset, ("earliest",)):
+        verdict, reason = UNTESTED, doubt
+    return [Judged("EARLIEST is the poorest method", dataset, "earliest", f"above EARLIEST: {told}", verdict, reason)]
+
+
+def _ablation(results: Results, dataset: str) -> list[Judged]:
+    """What each part is worth, and whether value correlation is worth most."""
+    whole = lines_of(results, dataset, "kvec")
+    drops = {
+        name: found
+        for name, lines in _lines(results, dataset, ABLATION[1:]).items()
+        if (found := compare(whole, lines)) is not None
+    }
+    if len(drops) < 2 or "kvec-no-value" not in drops:
+        return []
+    largest = max(drops, key=lambda name: drops[name].spread.mean)
+    verdict, reason = judge_gain(drops["kvec-no-value"].spread)
+    if largest != "kvec-no-value":
+        verdict = PARTLY if verdict == HOLDS else FAILS
+        reason += f"; {look_of(largest).label} costs more"
+    if doubt := _doubt(results, dataset, ("kvec", *drops)):
+        verdict, reason = UNTESTED, doubt
+    told = "KVEC above itself " + ", ".join(f"{look_of(name).label} {points_of(f.spread)}" for name, f in drops.items())
+    claim = "value correlation is the most important part: without it accuracy falls most"
+    return [Judged(claim, dataset, "kvec", told, verdict, reason)]
+
+
+def _value(results: Results, dataset: str) -> Judged:
+    """What value correlation gives early and in all, beside what may explain it."""
+    first, second = (lines_of(results, dataset, name) for name in ("kvec", "kvec-no-value"))
+    parts, told = [], []
+    for name, low, high in (("below 10 %", 0.0, EARLY), ("whole range", 0.0, 1.0)):
+        if (found := compare(first, second, low, high)) is not None:
+            parts.append((name, *judge_gain(found.spread)))
+            told.append(f"{name} {points_of(found.spread)}")
+    claim = "value correlation lifts accuracy, above all early"
+    if not parts:
+        return Judged(claim, dataset, "kvec", "", UNTESTED, "no results of KVEC to compare with")
+    verdict, reason = joined(parts)
+    if doubt := _doubt(results, dataset, ("kvec", "kvec-no-value")):
+        verdict, reason = UNTESTED, doubt
+    facts = describe(results, dataset)
+    return Judged(claim, dataset, "kvec", ", ".join(told), verdict, reason + (f". Here {facts}" if facts else ""))
+
+
+def describe(results: Results, dataset: str) -> str:
+    """The statistics of a data set that may explain what value correlation does there."""
+    rows = results.data.filter(pl.col("dataset") == dataset).to_dicts()
+    told = {
+        "keys_per_tangle": "{:.3g} keys per tangle",
+        "related_keys": "{:.0%} of keys share a tangle with one of their class",
+        "seeing_items": "{:.0%} of items see another sequence",
+        "same_class_seen": "{:.0%} of what they see is of their class",
+    }
+    known = rows[0] if rows else {}
+    return ", ".join(words.format(known[name]) for name, words in told.items() if known.get(name) is not None)
+
+
+def _lines(results: Results, dataset: str, methods: tuple[str, ...], measure: str = "accuracy") -> dict[str, Lines]:
+    found = {name: lines_of(results, dataset, name, measure) for name in methods}
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def _doubt(results: Results, dataset: str, methods: tuple[str, ...]) -> str:
+    """Which of the learned policies had not converged, in words; nothing if all had."""
+    doubts: list[tuple[str, Convergence]] = []
+    for method in methods:
+        if method.startswith("srn-") and method != RIVAL:
+            continue  # no policy was learned
+        found = convergence(results, dataset, method)
+        if not found.is_converged:
+            doubts.append((method, found))
+    return "; ".join(f"{look_of(name).label} {found.words()}" for name, found in doubts)
+
+
+def _has_repeats(results: Results, dataset: str) -> bool:
+    cells = results.cells.filter(pl.col("dataset") == dataset)
+    return bool((cells["n_new"] < cells["n_test"]).any())

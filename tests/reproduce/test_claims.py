@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import pytest
+from tests.reproduce import made
+
+from kvec.reproduce.claims import describe, judge
+from kvec.reproduce.results import read_results
+from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, UNTESTED, Judged
+
+POINTS = "accuracy +17.5 points over SRN-EARLIEST at earliness 2–8 %"
+
+
+def one(rows: list[Judged], start: str, dataset: str, method: str = "kvec") -> Judged:
+    (found,) = [row for row in rows if row.claim.startswith(start) and (row.dataset, row.method) == (dataset, method)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
+    return judge(read_results(made.everything().write(tmp_path_factory.mktemp("results"))))
+
+
+def test_claims_of_size_are_measured_against_the_papers_rival(judged: list[Judged]) -> None:
+    row = one(judged, POINTS, "traffic-fg")
+    assert row.verdict == HOLDS and row.measured.startswith("+14.5 points (+14.0 to +15.0; 3 seeds) over SRN-EARLIEST")
+    assert "without repeats" in row.measured
+    assert one(judged, POINTS, "traffic-fg", "kvec-paper").verdict == HOLDS
+    assert one(judged, "accuracy +7.8", "movielens-1m", "kvec-paper").verdict == PARTLY
+    hm = one(judged, "HM +14 %", "traffic-fg", "kvec-paper")
+    assert hm.verdict == FAILS and "over SRN-Confidence" in hm.measured and "best HM" in hm.measured
+
+
+@pytest.mark.parametrize("dataset", ["ustc-tfc2016", "traffic-app"])
+def test_a_data_set_that_is_not_there_is_not_tested(judged: list[Judged], dataset: str) -> None:
+    found = [row for row in judged if row.dataset == dataset]
+    assert len(found) == 4 and {(row.verdict, row.reason) for row in found} == {(UNTESTED, "no data")}
+
+
+@pytest.mark.parametrize(
+    ("start", "dataset", "method", "verdict"),
+    [
+        ("KVEC has the highest accuracy", "traffic-fg", "kvec", HOLDS),
+        ("KVEC has the highest accuracy", "sepsis", "kvec", PARTLY),
+        ("EARLIEST is the poorest", "fgnet-d1", "earliest", HOLDS),
+        ("value correlation is the most", "traffic-fg", "kvec", HOLDS),
+        ("value correlation lifts", "fgnet-d1", "kvec", HOLDS),
+        ("α steers", "traffic-fg", "kvec-paper", PARTLY),
+        ("β steers", "traffic-fg", "kvec-paper", PARTLY),
+        ("attention to other keys", "traffic-fg", "kvec", HOLDS),
+        ("KVEC's halting positions", "synthetic-early", "kvec", PARTLY),
+        ("more concurrent keys", "traffic-fg", "kvec", HOLDS),
+    ],
+)
+def test_known_answers(judged: list[Judged], start: str, dataset: str, method: str, verdict: str) -> None:
+    assert one(judged, start, dataset, method).verdict == verdict
+
+
+def test_value_correlation_is_told_beside_what_may_explain_it(judged: list[Judged]) -> None:
+    row = one(judged, "value correlation lifts", "fgnet-d1")
+    assert "below 10 % +" in row.measured and "22% of keys share a tangle with one of their class" in row.reason
+
+
+def test_a_policy_that_has_not_converged_tests_nothing(tmp_path: Path) -> None:
+    tables = made.everything()
+    for row in tables.cells:
+        if row["training"] == "srn-earliest":
+            row["hm_by_epoch"] = "0.1 0.2 0.3 0.4"
+    rows = judge(read_results(tables.write(tmp_path)))
+    row = one(rows, POINTS, "traffic-fg")
+    assert row.verdict == UNTESTED and "SRN-EARLIEST converged in 0 of 3 seeds" in row.reason
+    assert row.measured, "what was measured is still shown"
+    assert one(rows, "KVEC has the highest accuracy", "traffic-fg").verdict == HOLDS
+
+
+def test_partial_results_name_what_is_missing(tmp_path: Path) -> None:
+    rows = judge(read_results(made.Made().curves("traffic-fg", (0,), ["kvec"]).write(tmp_path)))
+    assert {row.verdict for row in rows} == {UNTESTED}
+    assert one(rows, POINTS, "traffic-fg").reason == "no results of SRN-EARLIEST"
+    assert sum(row.reason == "this experiment was not run" for row in rows) == 5
+    assert describe(read_results(tmp_path), "traffic-fg") == ""
+    rows = judge(read_results(made.Made().table_one("sepsis").write(tmp_path / "data")))
+    assert {row.verdict for row in rows} == {UNTESTED}

@@ -1,0 +1,33 @@
+import pytest
+
+from kvec.reproduce.curves import spread
+from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, joined, judge_gain, points_of
+
+
+@pytest.mark.parametrize(
+    ("values", "size", "verdict"),
+    [
+        ([0.10, 0.11, 0.12], 0.2, HOLDS),
+        ([0.10, 0.11, 0.12], 0.3, PARTLY),  # too small
+        ([0.0, 0.15, 0.3], 0.2, PARTLY),  # touches zero
+        ([0.2], 0.2, PARTLY),  # one seed
+        ([0.01], 0.2, FAILS),
+        ([0.001, 0.0011, 0.0012], 0.2, FAILS),  # off zero, but nothing
+        ([-0.1, -0.11, -0.12], 0.2, FAILS),
+        ([0.006, 0.0061, 0.0062], None, HOLDS),
+        ([0.004, 0.0041, 0.0042], None, FAILS),
+    ],
+)
+def test_verdict_on_a_gain(values: list[float], size: float | None, verdict: str) -> None:
+    assert judge_gain(spread(values), size)[0] == verdict
+
+
+def test_parts_that_disagree_hold_partly_and_reasons_are_told_once() -> None:
+    assert joined([("a", HOLDS, "x"), ("b", FAILS, "y")]) == (PARTLY, "a: x; b: y")
+    assert joined([("a", HOLDS, "x"), ("b", HOLDS, "x")]) == (HOLDS, "a, b: x")
+    assert joined([("a", FAILS, "x"), ("b", FAILS, "y")])[0] == FAILS
+
+
+def test_words() -> None:
+    assert points_of(spread([0.1])) == "+10.0 points (1 seed)"
+    assert all(rule.endswith(".") for rule in RULES)
