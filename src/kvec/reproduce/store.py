@@ -63,7 +63,7 @@ class Store:
             PARTS.items(), (outcome.points, outcome.attention, outcome.halts), strict=True
         ):
             _append(self.folder / name, columns, rows)
-        row = {name: _text(value) for name, value in (outcome.cell | identity(cell)).items()}
+        row = dict.fromkeys(CELLS, "") | {name: _text(each) for name, each in (outcome.cell | identity(cell)).items()}
         _append(self.folder / DONE, tuple(CELLS), [row])
         self._cells[cell.id] = row
 
@@ -91,7 +91,7 @@ def identity(cell: Cell) -> dict[str, str | int | float]:
         "dataset": cell.dataset,
         "training": cell.training,
         "setting": cell.setting,
-        "value": "" if cell.value is None else cell.value,
+        "value": "" if cell.value is None else f"{cell.value:g}",
         "seed": cell.seed,
         "settings": " ".join(cell.overrides),
     }
@@ -139,15 +139,16 @@ def _rows(whole: bytes, path: Path, columns: Collection[str]) -> list[dict[str, 
 def _replace(path: Path, columns: Collection[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a table anew; it is the old one or the new one at any moment."""
     draft = path.with_name(f".{path.name}.draft")
-    _write(draft.open("wb"), _csv(columns, [dict(zip(columns, columns, strict=True)), *rows]))
+    text = _csv(columns, [dict(zip(columns, columns, strict=True)), *rows])
+    _write(draft.open("wb"), text)
     draft.replace(path)
 
 
 def _append(path: Path, columns: Collection[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Add rows to a table, all in one piece."""
-    file = path.open("ab")
-    header = [] if file.tell() else [dict(zip(columns, columns, strict=True))]
-    _write(file, _csv(columns, [*header, *rows]))
+    is_new = not path.is_file() or not path.stat().st_size
+    text = _csv(columns, [*([dict(zip(columns, columns, strict=True))] if is_new else []), *rows])
+    _write(path.open("ab"), text)
 
 
 def _write(file: IO[bytes], text: str) -> None:
