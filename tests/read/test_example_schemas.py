@@ -6,7 +6,7 @@ import pytest
 from kvec.read.rows import read_table, require_labels
 from kvec.words.schema import Schema
 
-SCHEMAS = Path(__file__).parents[2] / "examples" / "schemas"
+SCHEMAS = Path(__file__).parents[2] / "src" / "kvec" / "read" / "schemas"
 
 FEW_ROWS = {
     "traffic_fg": pl.DataFrame({

@@ -14,6 +14,7 @@ from kvec.decide.checkpoint import Trained, validation_arrays
 from kvec.decide.model import Network
 from kvec.decide.replaying import score_table
 from kvec.learn.memory import build_in_memory, refused_by, way_out_of_batches
+from kvec.learn.pacing import epochs_within
 from kvec.learn.resuming import fingerprint, keep_run, resume_run
 from kvec.learn.trainer import Run, Step, new_run, operating_point, traces, train
 from kvec.tangle.tangles import Tangles, encode_tangles
@@ -40,8 +41,12 @@ class Progress:
 def fit_model(
     training: pl.DataFrame, validation: pl.DataFrame, schema: Schema, config: Config, device: torch.device,
     pretrained: Pretrained, split: Split | None, progress: Progress, kind: type[Network] = Network,
+    seconds: float = 0.0,
 ) -> Trained:  # fmt: skip
-    """Train on arranged items; all that is learned comes from `training`, all that is chosen from `validation`."""
+    """Train on arranged items; all that is learned comes from `training`, all that is chosen from `validation`.
+
+    With `seconds`, for as many epochs as take this much processor time.
+    """
     vocabulary = Vocabulary.fit(training, schema)
     learned, held_out = (encode_tangles(frame, schema, vocabulary) for frame in (training, validation))
     _check_trainable(config, learned, held_out, schema.label_names)
@@ -50,7 +55,10 @@ def fit_model(
         torch.manual_seed(config.training.seed)
         network = build_in_memory(vocabulary, config.encoder, has_time, kind)
     _start_from(pretrained, network, vocabulary)
-    run = new_run(network.to(device), config.training)
+    network.to(device)
+    if seconds:
+        config = config.override([f"training.epochs={epochs_within(seconds, network, learned, config)}"])
+    run = new_run(network, config.training)
     about = _about(learned, held_out)
     facts = {
         "settings": config.to_dict(), "schema": schema.to_dict(), "about": about,

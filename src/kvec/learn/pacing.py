@@ -20,7 +20,10 @@ SHARE = 0.03  # of the given time, spent on trying
 
 
 def epochs_within(seconds: float, network: Network, training: Tangles, config: Config) -> int:
-    """The epochs that take this much processor time, by trying some batches on a copy; at least 1."""
+    """The epochs that take this much processor time, by trying some batches on a copy.
+
+    At least one, and no more than the settings have.
+    """
     run = new_run(copy.deepcopy(network), config.training)
     rule, settings = make_rule(config.visibility), config.training
     weights = class_weights(training, network) if settings.class_weights == "balanced" else None
@@ -40,4 +43,4 @@ def epochs_within(seconds: float, network: Network, training: Tangles, config: C
                 break
     if not n_items:
         return 1
-    return max(round(seconds / (spent / n_items * training.n_items)), 1)
+    return min(max(round(seconds / (spent / n_items * training.n_items)), 1), settings.epochs)

@@ -251,7 +251,9 @@ def train_batch(
         for _, outputs in blocks():
             n = len(outputs.halt)
             pairs = [
-                (t, g[done : done + n]) for t, g in zip(outputs.tensors(), gradients, strict=True) if g is not None
+                (t, g[done : done + n])
+                for t, g in zip(outputs.tensors(), gradients, strict=True)
+                if g is not None and t.requires_grad
             ]
             torch.autograd.backward([t for t, _ in pairs], [g for _, g in pairs])
             _update(run, settings.clip)

@@ -1,0 +1,77 @@
+"""What is trained in the experiments: KVEC, its ablations and its rivals, as networks and settings (§V-A, §V-D)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kvec.decide.model import Network
+from kvec.decide.rivals import Confident, Recurrent, Transformer
+from kvec.words.plain import read_toml, require_choice, require_group, require_known
+
+TUNED = Path(__file__).with_name("recipes") / "tuned.toml"
+REINFORCE = (
+    "training.objective=paper", "training.returns=final", "training.policy_gradient=head", "training.keep=last",
+)  # fmt: skip
+EVERY_LENGTH = ("training.floor=1",)  # nothing but the classifier learns
+ALONE = ("encoder.use_membership=false",)
+ALL_TRIGGERS = ("fixed", "confidence", "calibrated", "sprt", "economy", "calimera")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A network, what it sees, and how it learns; and the ways of halting that are tried on what it says."""
+
+    network: type[Network] = Network
+    is_alone: bool = False  # every sequence is a tangle of its own
+    settings: tuple[str, ...] = ()
+    has_policy: bool = True  # a learned halting score
+    triggers: tuple[str, ...] = ()  # ways of halting on its class probabilities
+    tuned_as: str = ""  # whose tuned settings it takes; its own when empty
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether it learns to halt by REINFORCE, so that one training gives one point of the trade-off."""
+        return "training.objective=paper" in self.settings
+
+
+TRAININGS: dict[str, Training] = {
+    "kvec": Training(triggers=ALL_TRIGGERS),
+    "kvec-paper": Training(settings=REINFORCE),
+    "kvec-no-key": Training(settings=("visibility.use_key_correlation=false",), tuned_as="kvec"),
+    "kvec-no-value": Training(settings=("visibility.use_value_correlation=false",), tuned_as="kvec"),
+    "kvec-no-time": Training(settings=("encoder.use_time=false", "encoder.use_position=false"), tuned_as="kvec"),
+    "kvec-no-membership": Training(settings=("encoder.use_membership=false",), tuned_as="kvec"),
+    "kvec-window": Training(settings=("visibility.rule=window",), tuned_as="kvec"),
+    "earliest": Training(Recurrent, is_alone=True, settings=(*REINFORCE, *ALONE)),
+    "srn-earliest": Training(Transformer, is_alone=True, settings=(*REINFORCE, *ALONE)),
+    "srn": Training(
+        Confident, is_alone=True, settings=(*EVERY_LENGTH, *ALONE), has_policy=False, triggers=ALL_TRIGGERS
+    ),
+    "srn-all": Training(
+        Confident, settings=(*EVERY_LENGTH, "visibility.rule=window"), has_policy=False, triggers=("confidence",),
+        tuned_as="srn",
+    ),
+}  # fmt: skip
+
+
+def settings_of(name: str) -> tuple[str, ...]:
+    """The settings of a training over the preset, the tuned ones among them, sorted."""
+    require_choice(name, TRAININGS, "a training")
+    training = TRAININGS[name]
+    given = (*training.settings, *_tuned().get(training.tuned_as or name, ()))
+    return tuple(sorted({setting.partition("=")[0]: setting for setting in given}.values()))
+
+
+@cache
+def _tuned() -> dict[str, tuple[str, ...]]:
+    """What the search found on validation, by training; see `kvec reproduce tune`."""
+    if not TUNED.exists():
+        return {}
+    found = read_toml(TUNED, "tuned settings")
+    require_known(found, list(TRAININGS), "training", TUNED.name)
+    return {
+        name: tuple(f"{setting}={value}" for setting, value in require_group(entries, name, TUNED.name).items())
+        for name, entries in found.items()
+    }

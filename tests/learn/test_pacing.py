@@ -1,0 +1,66 @@
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from kvec.decide.model import build_network
+from kvec.learn import pacing
+from kvec.learn.fitting import Progress, fit_model
+from kvec.learn.pacing import epochs_within
+from kvec.read.rows import read_table
+from kvec.read.synthetic import SYNTHETIC_SCHEMA, planted_tangles
+from kvec.tangle.tangles import Tangles, encode_tangles
+from kvec.tangle.vocabulary import Vocabulary
+from kvec.words.config import Config
+
+CONFIG = Config().override([
+    "encoder.width=16", "encoder.heads=2", "encoder.feed_forward=16", "encoder.fusion=16", "training.batch=4",
+    "training.epochs=50",
+])  # fmt: skip
+
+
+def learned(n: int) -> tuple[Tangles, Vocabulary]:
+    frame = read_table(planted_tangles(n), SYNTHETIC_SCHEMA).frame
+    vocabulary = Vocabulary.fit(frame, SYNTHETIC_SCHEMA)
+    return encode_tangles(frame, SYNTHETIC_SCHEMA, vocabulary), vocabulary
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor on which every look at the clock takes half a second, so that a batch takes half a second."""
+    now = iter(np.arange(0.0, 10_000.0, 0.5))
+    monkeypatch.setattr(time, "process_time", lambda: float(next(now)))
+
+
+@pytest.mark.parametrize(("seconds", "epochs"), [(160.0, 10), (24.0, 1), (0.1, 1), (10_000.0, 50)])
+def test_epochs_are_those_that_fit(ticking: None, seconds: float, epochs: int) -> None:
+    tangles, vocabulary = learned(128)  # 32 batches of four tangles, half a second each: 16 s an epoch
+    network = build_network(vocabulary, CONFIG.encoder, False)
+    assert abs(epochs_within(seconds, network, tangles, CONFIG) - epochs) <= 0.1 * epochs + 0.5
+
+
+def test_trying_leaves_the_network_as_it_was(ticking: None) -> None:
+    tangles, vocabulary = learned(8)
+    network = build_network(vocabulary, CONFIG.encoder, False)
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    epochs_within(5.0, network, tangles, CONFIG)
+    torch.testing.assert_close(torch.rand(2), expected)
+    torch.testing.assert_close(dict(network.state_dict()), before)
+
+
+def test_a_model_is_trained_for_the_epochs_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvec.learn.fitting.epochs_within", lambda *given: 2)
+    frame = read_table(planted_tangles(12), SYNTHETIC_SCHEMA).frame
+    model = fit_model(
+        frame, frame, SYNTHETIC_SCHEMA, CONFIG, torch.device("cpu"), {}, None, Progress(), seconds=1.0
+    )  # fmt: skip
+    assert len(model.history) == model.config.training.epochs == 2
+
+
+def test_fewer_batches_than_warm_up_make_one_epoch() -> None:
+    tangles, vocabulary = learned(pacing.WARM_UP)
+    assert epochs_within(100.0, build_network(vocabulary, CONFIG.encoder, False), tangles, CONFIG) == 1
