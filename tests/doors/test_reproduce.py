@@ -115,10 +115,18 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(
     assert re.search(
         r"planted/kvec-no-key/0 failed after 0:0\d: ValueError: two lines \(fake.py, line \d+\) \(\d of 6", told
     )
-    assert told.splitlines()[-3] == "kvec: 2 cells failed, and will be tried again when the command is repeated:"
+    assert told.splitlines()[-4] == "kvec: 2 cells failed, and will be tried again when the command is repeated:"
+    assert told.splitlines()[-1].startswith("kvec: the report is in ")
     assert "kvec: planted/kvec-window/0: its process was ended by SIGKILL" in told
     assert faked("ablation", "--out", tmp_path) == 0
     assert sorted(done(tmp_path)) == sorted(ABLATION)
+
+
+def test_there_is_no_report_of_nothing(
+    faked: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert faked("ablation", "--out", tmp_path, "--only", "no-key", kvec_no_key="fails") == 1
+    assert "report" not in capsys.readouterr().err
 
 
 def test_killed_at_any_moment_it_goes_on(faked: Callable[..., int], tmp_path: Path) -> None:
@@ -174,7 +182,7 @@ def test_the_plan_is_listed(faked: Callable[..., int], tmp_path: Path, capsys: p
 
 
 def test_seeds_and_parts_can_be_chosen(faked: Callable[..., int], tmp_path: Path) -> None:
-    assert faked("ablation", "--out", tmp_path, "--seeds", "3,5", "--only", "kvec-no-t") == 0
+    assert faked("ablation", "--out", tmp_path, "--seeds", "3,5", "--only", "kvec-no-t", "--jobs", "1") == 0
     assert [line.split(",")[0] for line in (tmp_path / "cells.csv").read_text().splitlines()[1:]] == [
         "planted/kvec-no-time/3", "planted/kvec-no-time/5",
     ]  # fmt: skip

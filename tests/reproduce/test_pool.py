@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -82,6 +83,17 @@ def test_as_many_as_there_are_jobs_run_at_a_time(tmp_path: Path) -> None:
     events.close()
     assert not any(map(is_alive, workers))
     assert default_jobs() >= 1
+
+
+def test_an_interrupt_is_for_the_parent_alone() -> None:
+    events = run_cells([(cell("a"), Sizes())], {}, 1, work=WORK)
+    next(events)
+    for child in multiprocessing.active_children():  # which may not have run a line of Python yet
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGINT)
+    (last,) = events
+    assert isinstance(last, Finished) and last.outcome is not None
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])

@@ -71,11 +71,12 @@ def reproduce_experiments(wishes: Wishes) -> int:
                 say(f"counting {name}")
                 store.add_data(statistics(name, data[name], profile.sizes_of(name)))
         failed = _run(plan, profile, data, store, jobs, wishes.minutes)
-        _report(wishes.folder)
-    if failed:
-        say(f"{counted(len(failed), 'cell')} failed, and will be tried again when the command is repeated:")
-        for finished in failed:
-            say(f"  {finished.cell.id}: {finished.error}")
+        if failed:
+            say(f"{counted(len(failed), 'cell')} failed, and will be tried again when the command is repeated:")
+            for finished in failed:
+                say(f"{finished.cell.id}: {finished.error}")
+        if store.has_results:
+            _report(wishes.folder)
     return 1 if failed else 0
 
 
@@ -163,8 +164,9 @@ def _run(
                     timing.add(event.cell.dataset, event.seconds)
                 view.finished(event)
     except KeyboardInterrupt:
-        n_kept = sum(store.is_done(cell) for cell in plan.cells)
-        kept = f"{n_kept} of {counted(len(plan.cells), 'cell')} are kept in {store.folder}"
+        kept = (
+            f"{len(look(store.folder, plan.cells)[0])} of {counted(len(plan.cells), 'cell')} are kept in {store.folder}"
+        )
         raise Stopped(f"stopped; {kept}; repeat the command to go on") from None
     if started < len(todo):
         say(f"{counted(len(todo) - started, 'cell')} would have ended too late; repeat the command to go on")

@@ -12,7 +12,8 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -98,7 +99,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self._process: SpawnProcess = context.Process(target=_serve, args=(theirs, work, data), daemon=True)
-        self._process.start()
+        with _without_interrupts():
+            self._process.start()
         theirs.close()
         self.cell: Cell | None = None
         self.is_usable = True
@@ -128,6 +130,19 @@ class _Worker:
         self._process.kill()
         self._process.join()
         self.pipe.close()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back; processes that are started meanwhile never hear of it, be it in their first moment."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ending(code: int) -> str:

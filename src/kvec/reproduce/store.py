@@ -47,6 +47,11 @@ class Store:
         """Let others have the folder."""
         self._lock.close()
 
+    @property
+    def has_results(self) -> bool:
+        """Whether there is anything to report."""
+        return bool(self._cells or self.known_data())
+
     def is_done(self, cell: Cell) -> bool:
         """Whether a cell was run, in this profile and with these settings."""
         return _is_done(self._cells, cell)
