@@ -141,15 +141,14 @@ class Made:
         return self
 
     def halting(self, dataset: str, true: int, seeds: Iterable[int] = (0,)) -> Made:
-        """KVEC halts one or two items after the true position, without value correlation eight later."""
+        """KVEC halts at the true position or up to two items later, without value correlation seven later still."""
         for seed in seeds:
             for method, behind in (("kvec", 1), ("kvec-no-value", 8)):
                 cell = self.cell(dataset, method, seed)
                 self.curve(cell, method, seed, n=12)
-                for place in (true - 1, true, true + 1):
-                    for late, count in ((behind, 100), (behind + 1, 60 + seed)):
-                        row = {"cell": cell, "method": method, "true": place, "n_observed": place + late}
-                        self.halts.append(row | {"count": count})
+                for late, count in ((behind - 1, 30), (behind, 100), (behind + 1, 60 + seed)):
+                    row = {"cell": cell, "method": method, "true": true, "n_observed": true + late}
+                    self.halts.append(row | {"count": count})
         return self
 
     def table_one(self, *names: str) -> Made:

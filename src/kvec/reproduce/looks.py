@@ -34,18 +34,18 @@ LOOKS: dict[str, Look] = {
     "kvec-no-key": Look("without key correlation", ORANGE, "<", LONG),
     "kvec-no-time": Look("without time embeddings", GREEN, ">", MIXED),
     "kvec-no-membership": Look("without membership", PINK, "d", DASHED),
-    "kvec-window": Look("KVEC, window of all keys", SKY, "h", DASHED),
-    "kvec-fixed": Look("KVEC, fixed n", PINK, "*", LONG),
-    "kvec-confidence": Look("KVEC, confidence", SKY, "p", MIXED),
-    "kvec-calibrated": Look("KVEC, calibrated", GREEN, "p", SOLID),
-    "kvec-economy": Look("KVEC, ECONOMY-γ", PINK, "p", DASHED),
-    "kvec-calimera": Look("KVEC, CALIMERA", ORANGE, "o", DASHED),
-    "kvec-sprt": Look("KVEC, SPRT", VERMILLION, "p", DOTTED),
-    "srn-calibrated": Look("SRN, calibrated", GREEN, "p", DOTTED),
-    "srn-economy": Look("SRN, ECONOMY-γ", PINK, "h", MIXED),
-    "srn-calimera": Look("SRN, CALIMERA", ORANGE, "H", DOTTED),
-    "srn-sprt": Look("SRN, SPRT", VERMILLION, "8", LONG),
-    "srn-all": Look("SRN, window of all keys", INK, "P", DASHED),
+    "kvec-window": Look("KVEC, window of all keys", INK, "h", DASHED),
+    "kvec-fixed": Look("KVEC, fixed n", PINK, "D", DASHED),
+    "kvec-confidence": Look("KVEC, confidence", SKY, "P", DASHED),
+    "kvec-calibrated": Look("KVEC, calibrated", GREEN, "<", LONG),
+    "kvec-economy": Look("KVEC, ECONOMY-γ", ORANGE, "d", DASHED),
+    "kvec-calimera": Look("KVEC, CALIMERA", VERMILLION, ">", LONG),
+    "kvec-sprt": Look("KVEC, SPRT", MUTED, "X", MIXED),
+    "srn-calibrated": Look("SRN, calibrated", GREEN, "<", DOTTED),
+    "srn-economy": Look("SRN, ECONOMY-γ", ORANGE, "d", DOTTED),
+    "srn-calimera": Look("SRN, CALIMERA", VERMILLION, ">", DOTTED),
+    "srn-sprt": Look("SRN, SPRT", MUTED, "X", DOTTED),
+    "srn-all": Look("SRN, window of all keys", INK, "p", DASHED),
     "kvec-paper-moved": Look("KVEC as in the paper, θ moved", VERMILLION, "s", LONG),
     "srn-earliest-moved": Look("SRN-EARLIEST, θ moved", GREEN, "^", LONG),
     "earliest-moved": Look("EARLIEST, θ moved", ORANGE, "v", LONG),
@@ -64,7 +64,7 @@ DATA_SETS = {
 
 def look_of(method: str) -> Look:
     """The look of a method; one that the table does not know keeps its name and is grey."""
-    return LOOKS.get(method) or Look(method, MUTED, ".", DOTTED)
+    return LOOKS.get(method) or Look(method, MUTED, "1", DOTTED)
 
 
 def name_of(dataset: str) -> str:

@@ -1,0 +1,158 @@
+"""The report of the experiments, from their CSV files alone: figures, one HTML page, and the same in Markdown."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from kvec.report.canvas import need, save, write_whole
+from kvec.reproduce.claims import describe, judge
+from kvec.reproduce.gallery import Picture, pictures
+from kvec.reproduce.looks import name_of
+from kvec.reproduce.results import Results, read_results
+from kvec.reproduce.tables import (
+    Table,
+    claims_table,
+    convergence_table,
+    data_table,
+    left_out,
+    methods_table,
+    origin,
+    settings_table,
+)
+from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, UNTESTED, Judged
+from kvec.words.errors import SettingError
+
+TITLE = "The experiments of KVEC"
+MEANING = (
+    "Mean ± standard deviation over seeds. Mean accuracy is the area under the curve over its width, in the range of "
+    "earliness that all methods reach; best HM is on test at the point chosen on validation. Differences are in points "
+    "of accuracy, paired by seed, with the 95 % interval of their mean."
+)
+EXPERIMENTS = {
+    "ablation": "KVEC without its parts", "sensitivity": "Sensitivity to α and β",
+    "attention": "Attention inside and across sequences (RQ1)", "halting": "Halting positions (RQ2)",
+    "keys": "Number of concurrent keys (RQ3)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: words, pictures and tables, the last with a line above each."""
+
+    title: str
+    words: Sequence[str]
+    pictures: Sequence[Picture]
+    tables: Sequence[tuple[str, Table]]
+
+
+def make_report(folder: Path, out: Path) -> Path:
+    """Write figures, report.html and report.md of a folder of results into `out`; returns the HTML page."""
+    results = read_results(folder)
+    drawn = out / "figures"
+    try:
+        drawn.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingError(f"{drawn}: cannot be made: {error.strerror}; choose another place") from error
+    judged, known = judge(results), list(pictures(results))
+    for picture in known:
+        figure = picture.draw()
+        for kind in ("png", "svg"):
+            save(figure, drawn / f"{picture.name}.{kind}")
+    sections = _sections(results, judged, [picture for picture in known if picture.is_shown])
+    write_whole(out / "report.md", _markdown(results, judged, sections).encode("utf-8"))
+    write_whole(page := out / "report.html", _html(results, judged, sections, drawn).encode("utf-8"))
+    return page
+
+
+def summary(judged: Sequence[Judged]) -> str:
+    """How many verdicts of each kind there are.
+
+    >>> summary([Judged("", "", "", "", HOLDS, ""), Judged("", "", "", "", UNTESTED, "")])
+    '2 claims were judged, each where it can be: 1 holds, 0 hold partly, 0 do not hold here, 1 not tested.'
+    """
+    n = Counter(row.verdict for row in judged)
+    holds = "holds" if n[HOLDS] == 1 else "hold"
+    return (
+        f"{len(judged)} claims were judged, each where it can be: {n[HOLDS]} {holds}, {n[PARTLY]} hold partly, "
+        f"{n[FAILS]} do not hold here, {n[UNTESTED]} not tested."
+    )
+
+
+def _sections(results: Results, judged: Sequence[Judged], shown: Sequence[Picture]) -> list[Section]:
+    """The parts of the report, from the claims to what was left out."""
+
+    def pictured(section: str) -> list[Picture]:
+        return [picture for picture in shown if picture.section == section]
+
+    parts = [
+        Section("The paper's claims", [summary(judged)], [], [("", claims_table(judged))]),
+        Section("How verdicts are reached", RULES, [], []),
+    ]
+    for dataset in results.datasets():
+        tables = [(MEANING, methods_table(results, dataset))]
+        cells = results.cells.filter(pl.col("dataset") == dataset)
+        if bool((cells["n_new"] < cells["n_test"]).any()):
+            words = "The same without test sequences that occur in training."
+            tables.append((words, methods_table(results, dataset, without_repeats=True)))
+        facts = describe(results, dataset)
+        kept = [(words, table) for words, table in tables if table.rows]
+        parts.append(Section(name_of(dataset), [f"Here {facts}."] if facts else [], pictured(dataset), kept))
+    for name, title in EXPERIMENTS.items():
+        of_it = pictured(name)
+        parts.append(Section(title, [] if of_it else ["These results hold nothing of it."], of_it, []))
+    parts += [
+        Section("The data sets", [], [], [("", data_table(results))] if results.data.height else []),
+        Section("Which policies had converged", [], [], [("", convergence_table(results))]),
+        Section("What was trained, and how long it took", [origin(results)], [], [("", settings_table(results))]),
+        Section("What was left out", left_out(results) or ["Nothing that was planned."], [], []),
+    ]
+    return [part for part in parts if part.words or part.pictures or any(table.rows for _, table in part.tables)]
+
+
+def _markdown(results: Results, judged: Sequence[Judged], sections: Sequence[Section]) -> str:
+    """The report as a page of Markdown, its pictures beside it."""
+    parts = [f"# {TITLE}", origin(results)]
+    for section in sections:
+        parts.append(f"## {section.title}")
+        is_list = len(section.words) > 1
+        words = [f"- {line}" if is_list else line for line in section.words]
+        parts.append("\n".join(words))
+        parts += [f"![{picture.caption}](figures/{picture.name}.png)" for picture in section.pictures]
+        for above, table in section.tables:
+            parts += [above, table.markdown()]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _html(results: Results, judged: Sequence[Judged], sections: Sequence[Section], drawn: Path) -> str:
+    """The report as one page that needs no other file."""
+    jinja2, markup = need("jinja2"), need("markupsafe").Markup
+    text = files("kvec.reproduce").joinpath("report.html.jinja").read_text(encoding="utf-8")
+    around = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    around.filters["bold"] = lambda words: markup(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(words)))
+    around.filters["svg"] = lambda picture: _inline(drawn / f"{picture.name}.svg")
+    around.filters["verdict"] = _kind
+    rendered: Any = around.from_string(text).render(
+        title=TITLE, origin=origin(results), sections=sections, summary=summary(judged)
+    )
+    return str(rendered)
+
+
+def _kind(words: str) -> str:
+    """The class of a cell that holds a verdict, for its colour."""
+    kinds = {f"**{HOLDS}**": "holds", f"**{PARTLY}**": "partly", f"**{FAILS}**": "fails", f"**{UNTESTED}**": "untested"}
+    return kinds.get(words, "")
+
+
+def _inline(path: Path) -> str:
+    """An SVG file as an address that holds it whole."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"

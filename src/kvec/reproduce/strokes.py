@@ -1,0 +1,145 @@
+"""How lines of methods are drawn and named: a band over seeds, sparse markers, and names where the lines leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kvec.report.canvas import INK, LETTERS, MUTED, PAPER, as_percent, need
+from kvec.report.metrics import Floats
+from kvec.reproduce.curves import GRID, Band, Lines, band
+from kvec.reproduce.looks import Look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LETTER_SIZE = 9.5
+LOG_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+EARLINESS = "earliness (lower is better)"
+
+
+def draw_line(axes: Axes, lines: Lines, look: Look, width: float = 1.8) -> Band:
+    """Draw mean and deviation over seeds, with the method's dashes and a few of its markers."""
+    found = band(lines)
+    is_there = np.isfinite(found.mean)
+    x, y, sd = GRID[is_there], found.mean[is_there], found.sd[is_there]
+    if found.n > 1:
+        axes.fill_between(x, y - sd, y + sd, color=look.colour, alpha=0.16, lw=0)
+    (line,) = axes.plot(x, y, color=look.colour, lw=width, marker=look.marker, ms=5.5, mec=PAPER, mew=0.6)
+    if look.dashes:
+        line.set_dashes(look.dashes)
+    line.set_markevery(_sparse(axes, x))
+    return found
+
+
+def name_lines(axes: Axes, found: Sequence[tuple[Band, Look]], gap: float = 0.085) -> None:
+    """Name lines right of the axes in the order in which they leave, each with a sample of its line."""
+    low, high = axes.get_ylim()
+    edge = axes.get_xlim()[1]
+    ends = sorted(((_height(drawn, edge), look) for drawn, look in found), key=lambda end: end[0])
+    places = [float(np.clip((height - low) / (high - low), 0, 1)) for height, _ in ends]
+    beside = _beside(axes)
+    for (_, look), at, place in zip(ends, places, spaced(places, gap), strict=True):
+        axes.plot((1, 12), (at, place), color=look.colour, lw=0.8, transform=beside, clip_on=False)
+        draw_sample(axes, look, (14, 29, 44), place, beside)
+        axes.text(
+            50, place, look.label, color=LETTERS.get(look.colour, INK), va="center", fontsize=LETTER_SIZE,
+            transform=beside,
+        )  # fmt: skip
+
+
+def draw_sample(axes: Axes, look: Look, x: tuple[float, float, float], y: float, place: Any) -> None:
+    """A short piece of a method's line, its marker in the middle."""
+    (sample,) = axes.plot(x, (y,) * 3, color=look.colour, lw=1.8, transform=place, clip_on=False)
+    if look.dashes:
+        sample.set_dashes(look.dashes)
+    axes.plot(x[1], y, look.marker, color=look.colour, ms=6, mec=PAPER, mew=0.6, transform=place, clip_on=False)
+
+
+def spaced(places: Sequence[float], gap: float) -> list[float]:
+    """Places in ascending order pushed at least a gap apart, as little as it takes, and kept below the top.
+
+    >>> spaced([0.5, 0.5, 0.9], 0.1)
+    [0.45, 0.55, 0.9]
+    """
+    groups = [[at, 1.0] for at in places]  # centre and number of members
+    i = 0
+    while i + 1 < len(groups):
+        (here, n), (after, m) = groups[i], groups[i + 1]
+        if after - here < gap * (n + m) / 2 - 1e-12:
+            groups[i : i + 2] = [[(here * n + after * m) / (n + m), n + m]]
+            i = max(i - 1, 0)
+        else:
+            i += 1
+    found = [centre + gap * (k - (n - 1) / 2) for centre, n in groups for k in range(int(n))]
+    over = max(0.0, found[-1] - 1.02) if found else 0.0
+    return [round(at - over, 6) for at in found]
+
+
+def set_earliness(axes: Axes, low: float, high: float, is_log: bool = False) -> None:
+    """Make earliness the horizontal axis."""
+    if is_log:
+        axes.set_xscale("log")
+        ticks = [tick for tick in LOG_TICKS if low <= tick * 1.001 and tick <= high * 1.001]
+        axes.set_xticks(ticks, [f"{100 * tick:g} %" for tick in ticks])
+        axes.set_xticks([], minor=True)
+    axes.set_xlim(low, high)
+    if not is_log:
+        axes.xaxis.set_major_locator(need("matplotlib.ticker").MaxNLocator(6))
+        as_percent(axes.xaxis)
+    axes.set_xlabel(EARLINESS)
+
+
+def fit_heights(axes: Axes, found: Sequence[Band], low: float, high: float, is_percent: bool = True) -> None:
+    """Fit the vertical axis to what the bands show between two earlinesses."""
+    inside = (GRID >= low) & (GRID <= high)
+    heights = [part[inside] for each in found for part in (each.mean - each.sd, each.mean + each.sd)]
+    shown = np.concatenate([part[np.isfinite(part)] for part in heights]) if heights else np.zeros(0)
+    if shown.size:
+        margin = 0.06 * max(float(np.ptp(shown)), 0.02)
+        axes.set_ylim(max(0.0, float(shown.min()) - margin), min(1.0, float(shown.max()) + margin) + 1e-9)
+    if is_percent:
+        as_percent(axes.yaxis)
+
+
+def shade_range(axes: Axes, low: float, high: float) -> None:
+    """Mark the range of earliness that the paper speaks of."""
+    axes.axvspan(low, high, color=MUTED, alpha=0.09, lw=0, zorder=0)
+
+
+def empty(axes: Axes, words: str) -> None:
+    """Say that there is nothing to draw."""
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=MUTED, fontsize=LETTER_SIZE)
+
+
+def colours(n: int) -> list[str]:
+    """Colours from light to dark for an ascending number, apart for every kind of colour vision."""
+    chart = need("matplotlib").colormaps["viridis"]
+    to_hex = need("matplotlib.colors").to_hex
+    return [to_hex(chart(0.9 - 0.85 * i / max(n - 1, 1))) for i in range(n)]
+
+
+def _beside(axes: Axes) -> Any:
+    """Coordinates right of the axes: points from its edge, and shares of its height."""
+    transforms = need("matplotlib.transforms")
+    points = transforms.Affine2D().scale(1 / 72) + axes.figure.dpi_scale_trans
+    across = points + transforms.ScaledTranslation(1, 0, axes.transAxes)
+    return transforms.blended_transform_factory(across, axes.transAxes)
+
+
+def _height(drawn: Band, edge: float) -> float:
+    """Where a line leaves the picture: at its edge, or else at its own last place before."""
+    seen = np.flatnonzero(np.isfinite(drawn.mean) & (drawn.grid <= edge + 1e-9))
+    return float(drawn.mean[seen[-1]]) if seen.size else 0.0
+
+
+def _sparse(axes: Axes, x: Floats) -> list[int]:
+    """Some places along a line: about eight, evenly apart on the axis as it is scaled."""
+    if x.size < 2:
+        return list(range(x.size))
+    low, high = (max(value, 1e-3) if axes.get_xscale() == "log" else value for value in axes.get_xlim())
+    low, high = max(low, float(x[0])), min(high, float(x[-1]))
+    at = np.geomspace(low, high, 9) if axes.get_xscale() == "log" else np.linspace(low, high, 9)
+    return [int(i) for i in np.unique(np.searchsorted(x, at).clip(max=x.size - 1))]
