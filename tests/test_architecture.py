@@ -26,8 +26,12 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "report": ({"words"}, {"numpy", "matplotlib", "jinja2"}),
     "decide": ({"words", "tangle", "encode"}, {"numpy", "polars", "torch", "safetensors"}),
     "learn": ({"words", "tangle", "decide", "report"}, {"numpy", "polars", "torch", "rich"}),
+    "reproduce": (
+        {"words", "read", "tangle", "report", "decide", "learn"},
+        {"numpy", "polars", "torch", "matplotlib", "jinja2", "optuna"},
+    ),
     "doors": (
-        {"words", "read", "tangle", "report", "decide", "learn", "estimator"},
+        {"words", "read", "tangle", "report", "decide", "learn", "reproduce", "estimator"},
         {"numpy", "polars", "rich", "typer"},
     ),
 }

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import torch
 
-from kvec.decide.model import Network, State, lists_of, to_device
-from kvec.tangle.batch import Batch, Block
+from kvec.decide.looking import look_through
+from kvec.decide.model import Network
 from kvec.tangle.tangles import Tangles, describe_items
 from kvec.tangle.visibility import Rule
 from kvec.words.errors import KvecError
@@ -39,46 +38,23 @@ def find_sequence(tangles: Tangles, key: Any, tangle: Any, sequence: int) -> int
     return int(found["index"][0])
 
 
-@torch.no_grad()
 def explain_sequence(
     network: Network, tangles: Tangles, rule: Rule, sequence: int, block: int = 4096, most: int = 24
 ) -> tuple[Step, ...]:
     """One step per item, with its `most` heaviest looks; attention is the mean over heads and blocks."""
     tangle = int(tangles.tangle_of[sequence])
-    batch = Batch.of(tangles, np.array([tangle]))
-    state = network.new_state(len(batch.sequences))
-    keep = rule.window - 1 if tangles.sizes[tangle] > block else None
     own = tangles.sequences.by_sequence[tangles.offsets[sequence] : tangles.offsets[sequence + 1]]
     steps: list[Step] = []
-    first = int(tangles.starts[tangle])
-    for part in batch.blocks(rule, block, network.settings.slots):
-        part = to_device(part, network.policy.weight.device)
-        shares = _shares(network, part, state)  # (T, C + T)
-        outputs = network(part, state, keep)
-        halt, classes = outputs.halt.sigmoid(), outputs.classes[0].softmax(dim=-1)
-        where = {int(item): row for row, item in enumerate(part.items)}
-        origin = first - part.n_context
+    for seen in look_through(network, tangles, rule, tangle, block):
+        halt, classes = seen.outputs.halt.sigmoid(), seen.outputs.classes[0].softmax(dim=-1)
+        where = {int(item): row for row, item in enumerate(seen.items)}
         mine = [int(item) for item in own if int(item) in where]
-        texts = describe_items(tangles, mine)
-        for item, text in zip(mine, texts, strict=True):
+        for item, text in zip(mine, describe_items(tangles, mine), strict=True):
             row = where[item]
-            looks = _looks(tangles, shares[item - first].cpu().numpy(), origin, sequence, most)
+            looks = _looks(tangles, seen.shares[item - seen.first].cpu().numpy(), seen.origin, sequence, most)
             probabilities = tuple(float(p) for p in classes[row])
             steps.append(Step(item - int(tangles.starts[tangle]), text, float(halt[row]), probabilities, looks))
-        first += shares.shape[0]
     return tuple(steps)
-
-
-def _shares(network: Network, part: Block, state: State) -> torch.Tensor:
-    x = network.embedding(part.codes, part.numbers, part.slot, part.position, part.arrival, part.gaps)
-    visible = lists_of(part)
-    total: torch.Tensor = x.new_zeros(x.shape[1], visible.n_keys)
-    for i, layer in enumerate(network.layers()):
-        before = state.caches[i]
-        context = before.last(part.n_context) if before else None
-        total += layer.attention.weights(layer.norm1(x), visible, context)[0]
-        x, _ = layer(x, visible, context)
-    return total / len(network.blocks)
 
 
 def _looks(tangles: Tangles, shares: np.ndarray, origin: int, sequence: int, most: int) -> tuple[Look, ...]:

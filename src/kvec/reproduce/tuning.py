@@ -19,11 +19,12 @@ from kvec.words.config import Config
 from kvec.words.errors import SettingError
 
 Space = dict[str, tuple[float, float, bool] | tuple[str, ...]]  # least, most, whether on a log scale; or choices
+GRADIENT = "training.policy_gradient"
 _RATE: Space = {"training.learning_rate": (5e-4, 6e-3, True)}
 _SAMPLED: Space = _RATE | {
     "training.alpha": (0.03, 3.0, True),
-    "training.exploration": (0.0, 0.2, False),
     "training.returns": ("final", "sum"),
+    GRADIENT: ("head", "all"),
 }
 SPACES: dict[str, Space] = {
     "kvec": _RATE | {"training.delay_cost": (1.0, 8.0, True), "training.floor": (0.05, 0.5, False),
@@ -43,7 +44,7 @@ def tune(
     name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path,
     on_trial: Callable[[dict[str, Any]], None],
 ) -> dict[str, str]:  # fmt: skip
-    """Try `trials` settings of a training, the first as they stand; the best, by HM on validation. Resumable."""
+    """Try `trials` settings of a training, first as they stand; the best, by HM on validation. Resumable."""
     optuna = _optuna()
     study = optuna.create_study(
         study_name=f"{name} on {dataset}", direction="maximize", load_if_exists=True,
@@ -52,7 +53,10 @@ def tune(
     )  # fmt: skip
     done = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished() and t.value is not None]
     if not study.get_trials(deepcopy=False):
-        study.enqueue_trial(_as_it_stands(name, sizes))
+        stands = _as_it_stands(name, sizes)
+        study.enqueue_trial(stands)
+        for choice in SPACES[name].get(GRADIENT, ())[1:]:  # what matters most to sampled policies
+            study.enqueue_trial(stands | {GRADIENT: choice})
 
     def objective(trial: Any) -> float:
         chosen = {setting: _suggested(trial, setting, space) for setting, space in SPACES[name].items()}

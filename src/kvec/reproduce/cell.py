@@ -1,0 +1,212 @@
+"""One cell of an experiment: train once, score validation and test once, and tell how every way of halting does."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from kvec import __version__
+from kvec.decide.checkpoint import Trained
+from kvec.decide.looking import attention_shares
+from kvec.decide.replaying import score_table
+from kvec.decide.scoring import Scores
+from kvec.decide.triggers.base import Prefixes
+from kvec.decide.triggers.catalogue import TRIGGERS
+from kvec.learn.choosing import best_setting
+from kvec.learn.fitting import Progress, fit_model
+from kvec.learn.trainer import Run, Step, kept_of, traces
+from kvec.report.curves import (
+    Traces,
+    accuracy_at_end,
+    accuracy_by_items,
+    best_threshold,
+    stop_at_threshold,
+    threshold_curve,
+)
+from kvec.report.metrics import accuracy, earliness, harmonic_mean, macro_scores
+from kvec.reproduce.datasets import Parts, read_parts
+from kvec.reproduce.plan import Cell, Outcome, Sizes
+from kvec.reproduce.trainings import TRAININGS, Training
+from kvec.tangle.repeats import is_new_to
+from kvec.tangle.tangles import Tangles, encode_tangles
+from kvec.tangle.visibility import make_rule
+from kvec.words.config import Config
+
+_PARTS = ("train", "validation", "test")
+Ints = npt.NDArray[np.int64]
+MOST_POINTS = 41  # of a curve
+OWN_WORD = 0.5  # θ at which a policy halts by its own word
+LATER = tuple(np.round(np.arange(0.1, 1.001, 0.05), 2))
+BINS = np.array([0.02, 0.04, 0.06, 0.08, *LATER])  # upper ends, in shares of a sequence
+LOOKED_AT = 150  # test tangles in which attention is measured
+
+
+def run_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
+    """Train and measure a cell in this process, with one thread."""
+    torch.set_num_threads(1)
+    started, began = datetime.now(UTC), time.perf_counter()
+    training = TRAININGS[cell.training]
+    parts = read_parts(cell.dataset, data, sizes, cell.seed)
+    config = cell_config(cell, sizes, training, parts)
+    frames = parts.arranged(cell.seed, training.is_alone)
+    clock = Clock()
+    model = fit_model(
+        frames[0], frames[1], parts.schema, config, torch.device("cuda" if torch.cuda.is_available() else "cpu"), {},
+        None, Progress(on_step=clock.on_step, on_epoch=clock.on_epoch), training.network, sizes.train_seconds,
+    )  # fmt: skip
+    tangles = {name: encode_tangles(f, parts.schema, model.vocabulary) for name, f in zip(_PARTS, frames, strict=True)}
+    scored = {name: score_table(model.network, tangles[name], model.config) for name in ("validation", "test")}
+    known, test = (Seen(tangles[name], scored[name]) for name in ("validation", "test"))
+    is_new = is_new_to(tangles["train"], tangles["test"])[tangles["test"].labels[:, 0] >= 0]
+    points = [
+        {"cell": cell.id, "method": method, "curve": curve, "setting": f"{setting:.6g}"} | measure(test, stops, is_new)
+        for method, curve, setting, stops in curves(cell, training, known, test)
+    ]
+    kept, history = kept_of(model.history, model.config.training), model.history
+    row: dict[str, str | int | float] = {
+        "cell": cell.id, "profile": cell.profile, "dataset": cell.dataset, "training": cell.training,
+        "setting": cell.setting, "value": "" if cell.value is None else f"{cell.value:g}", "seed": cell.seed,
+        "settings": " ".join(cell.overrides), "commit": commit(), "version": __version__,
+        "started": started.isoformat(timespec="seconds"), "train_seconds": round(clock.seconds, 1),
+        "seconds": round(time.perf_counter() - began, 1), "epochs": len(history),
+        "n_train": tangles["train"].n_sequences, "n_validation": len(known.traces.truth),
+        "n_test": len(test.traces.truth), "n_new": int(is_new.sum()), "theta": f"{model.threshold:.6g}",
+        **{f"validation_{name}": f"{kept[name]:.4f}" for name in ("hm", "accuracy", "earliness")},
+        "first_accuracy": f"{accuracy_by_items(test.traces, [1])[0]:.4f}",
+        "end_accuracy": f"{accuracy_at_end(test.traces):.4f}",
+        "first_earliness": f"{np.mean(1 / test.traces.length):.4f}",
+        **{f"{name}_by_epoch": " ".join(f"{r[name]:.4f}" for r in history) for name in ("hm", "earliness")},
+    }  # fmt: skip
+    sees_others = not training.is_alone and training.has_policy
+    attention = looks(model, tangles["test"], test, cell.id) if sees_others else []
+    halts = halting_positions(cell, test, parts.true_halt) if parts.true_halt and training.has_policy else []
+    return Outcome(row, points, attention, halts)
+
+
+@lru_cache(maxsize=1)
+def commit() -> str:
+    """The commit that kvec is run from, with a + where files were changed since; nothing outside of a checkout."""
+    said = []
+    for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no", ".")):
+        try:
+            done = subprocess.run(("git", *words), cwd=Path(__file__).parents[1], capture_output=True, text=True)
+        except OSError:
+            return ""
+        if done.returncode:
+            return ""
+        said.append(done.stdout.strip())
+    return said[0] + "+" * bool(said[1])
+
+
+def cell_config(cell: Cell, sizes: Sizes, training: Training, parts: Parts) -> Config:
+    """The settings of a cell; a batch of sequences alone holds as many of them as one of tangles."""
+    batch = 64 if not training.is_alone else round(64 * parts.keys_per_tangle)
+    return Config.preset(sizes.preset).override([
+        f"training.batch={batch}", *training.settings, *cell.overrides, f"training.seed={cell.seed}",
+        f"training.epochs={sizes.epochs}", f"training.patience={sizes.epochs}",
+    ])  # fmt: skip
+
+
+class Clock:
+    """Processor time spent on training batches, without validation."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.began = self.now = 0.0
+
+    def on_step(self, step: Step) -> None:
+        """Hear of a batch."""
+        self.now = time.process_time()
+        if step.step == 1:
+            self.began = self.now
+
+    def on_epoch(self, run: Run) -> None:
+        """Hear of an epoch; its first batch is not counted."""
+        self.seconds += self.now - self.began
+
+
+class Seen:
+    """What a network says of the labelled sequences of a part."""
+
+    def __init__(self, tangles: Tangles, scores: Scores) -> None:
+        self.traces: Traces = traces(tangles, scores)
+        is_known = tangles.labels[:, 0] >= 0
+        kept = np.repeat(is_known, np.diff(scores.offsets))
+        self.prefixes = Prefixes(self.traces.offsets, scores.classes[0][kept].astype(np.float64), self.traces.truth)
+        self.kept = kept
+        self.n_classes = scores.classes[0].shape[1]
+
+
+def curves(cell: Cell, training: Training, known: Seen, test: Seen) -> Iterator[tuple[str, str, float, Ints]]:
+    """Method, curve, setting and stops of every point; all that is learned or chosen comes from validation."""
+    if training.has_policy:
+        if training.is_sampled:
+            yield cell.training, "swept", OWN_WORD, stop_at_threshold(test.traces, OWN_WORD)
+        best = best_threshold(known.traces)[0]
+        yield cell.training, "chosen", best, stop_at_threshold(test.traces, best)
+        for theta in _thinned(threshold_curve(test.traces).setting):
+            yield cell.training, "moved", theta, stop_at_threshold(test.traces, theta)
+    for name in training.triggers:
+        trigger = TRIGGERS[name]().fit(known.prefixes)
+        method = cell.training if training.triggers == ("confidence",) else f"{cell.training}-{name}"
+        best = best_setting(trigger, known.prefixes)
+        yield method, "chosen", best, trigger.stops(test.prefixes, best)
+        settings = np.array(_thinned(trigger.settings()))
+        for setting, stops in zip(settings, trigger.sweep(test.prefixes, settings), strict=True):
+            yield method, "moved", float(setting), stops
+
+
+def measure(test: Seen, stops: Ints, is_new: npt.NDArray[np.bool_]) -> dict[str, str]:
+    """The measures of a point, on all test sequences and on those that training does not hold."""
+    truth, length, predicted = test.traces.truth, test.traces.length, test.traces.decided(stops)[0]
+    right, early = accuracy(truth, predicted), earliness(stops, length)
+    precision, recall, f1 = macro_scores(truth, predicted, test.n_classes)
+    found = {"earliness": early, "accuracy": right, "precision": precision, "recall": recall, "f1": f1,
+             "hm": harmonic_mean(right, early)}  # fmt: skip
+    if is_new.any():
+        right, early = accuracy(truth[is_new], predicted[is_new]), earliness(stops[is_new], length[is_new])
+        found |= {"new_earliness": early, "new_accuracy": right, "new_hm": harmonic_mean(right, early)}
+    return {name: f"{value:.5f}" for name, value in found.items()}
+
+
+def halting_positions(cell: Cell, test: Seen, true: int) -> list[dict[str, Any]]:
+    """How many sequences the policy halts after how many items, by its own word: HM would toss a coin at once."""
+    stops, counts = np.unique(stop_at_threshold(test.traces, OWN_WORD), return_counts=True)
+    return [
+        {"cell": cell.id, "method": cell.training, "true": true, "n_observed": int(n), "count": int(count)}
+        for n, count in zip(stops, counts, strict=True)
+    ]
+
+
+def looks(model: Trained, tangles: Tangles, test: Seen, cell: str) -> list[dict[str, Any]]:
+    """Attention to the own sequence and to others, and accuracy, by the share of the sequence that was seen."""
+    members = np.arange(min(tangles.n_tangles, LOOKED_AT))
+    inside, outside = attention_shares(model.network, tangles, make_rule(model.config.visibility), members)
+    n = int(tangles.offsets[tangles.sequence_starts[len(members)]])
+    kept = test.kept[:n]
+    length, position = np.diff(tangles.offsets), tangles.sequences.position[tangles.sequences.by_sequence]
+    share = ((position + 1) / np.repeat(length, length))[:n][kept]
+    found = test.traces
+    is_right = (found.predicted == np.repeat(found.truth, found.length))[: int(kept.sum())]
+    place = np.searchsorted(BINS, share - 1e-9)
+    return [
+        {"cell": cell, "earliness": f"{end:.2f}", "inside": f"{inside[kept][held].mean():.5f}",
+         "outside": f"{outside[kept][held].mean():.5f}", "items": int(held.sum()),
+         "accuracy": f"{is_right[held].mean():.5f}"}
+        for end, held in ((end, place == b) for b, end in enumerate(BINS)) if held.any()
+    ]  # fmt: skip
+
+
+def _thinned(settings: npt.NDArray[np.float64]) -> list[float]:
+    """Some of the settings, the first and the last among them."""
+    chosen = np.unique(np.linspace(0, len(settings) - 1, MOST_POINTS).round().astype(int))
+    return [float(settings[i]) for i in chosen]
