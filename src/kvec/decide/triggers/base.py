@@ -90,6 +90,11 @@ class Trigger(ABC):
         return stopped
 
 
+def logs_of(probabilities: npt.NDArray[np.floating[Any]]) -> Floats:
+    """Logarithms of probabilities, all finite."""
+    return np.log(np.maximum(probabilities.astype(np.float64), SMALLEST))
+
+
 def need_sequences(known: Prefixes) -> None:
     """Refuse to learn from nothing."""
     if not len(known.truth):

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes
+from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes, logs_of
 from kvec.decide.triggers.grid import alive, log_steps
 from kvec.decide.triggers.thresholds import Threshold
 
 MOST = 20.0  # a temperature lies between 1/20 and 20
-CHUNK = 1 << 16  # rows whose powers are held at one time
 
 
 @dataclass(frozen=True)
@@ -33,23 +32,14 @@ class Temperatures:
         fitted = []
         for each in np.unique(octave):
             rows, owners = zip(*(alive(known, int(step)) for step in steps[octave == each][::4]), strict=True)
-            logs = _logs(known.probabilities[np.concatenate(rows)])
+            logs = logs_of(known.probabilities[np.concatenate(rows)])
             fitted.append(sharpness(logs, known.truth[np.concatenate(owners)]))
         return cls(np.array(fitted))
 
     def apply(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
         """(N, C) calibrated probabilities of items that are the `place`-th of their sequences."""
         beta = self.sharpness[np.minimum(_octave(place), len(self.sharpness) - 1)]
-        return _shares(_logs(probabilities) * beta[:, None])
-
-    def largest(self, prefixes: Prefixes) -> Floats:
-        """(N,) the largest calibrated probability."""
-        place = prefixes.place
-        found = np.empty(place.size)
-        for start in range(0, place.size, CHUNK):
-            part = slice(start, start + CHUNK)
-            found[part] = self.apply(prefixes.probabilities[part], place[part]).max(axis=1)
-        return found
+        return _shares(logs_of(probabilities) * beta[:, None])
 
 
 class Calibrated(Threshold):
@@ -62,9 +52,10 @@ class Calibrated(Threshold):
         """Learn the temperatures."""
         self.temperatures = Temperatures.fit(known)
 
-    def score(self, prefixes: Prefixes) -> Floats:
+    def readiness(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
         """The largest calibrated probability."""
-        return self.temperatures.largest(prefixes)
+        largest: Floats = self.temperatures.apply(probabilities, place).max(axis=1)
+        return largest
 
 
 def sharpness(logs: Floats, truth: Ints) -> float:
@@ -74,22 +65,18 @@ def sharpness(logs: Floats, truth: Ints) -> float:
     """
     own = logs[np.arange(len(truth)), truth]
     low, high, beta = 1 / MOST, MOST, 1.0
-    while high - low > 1e-9:
+    gain = np.inf
+    while gain > 1e-12:
         shares = _shares(logs * beta)
         mean = (shares * logs).sum(axis=1)
         slope = float(np.mean(own - mean))  # of the log-likelihood
         bend = float(np.mean((shares * logs**2).sum(axis=1) - mean**2))
         low, high = (beta, high) if slope > 0 else (low, beta)
         step = beta + slope / max(bend, SMALLEST)
-        moved = step if low < step < high else (low + high) / 2
-        if abs(moved - beta) < 1e-9:
-            break
-        beta = moved
+        step = step if low < step < high else (low + high) / 2
+        gain = slope * (step - beta)  # in log-likelihood, at most
+        beta = step
     return beta
-
-
-def _logs(probabilities: npt.NDArray[np.floating[Any]]) -> Floats:
-    return np.log(np.maximum(probabilities.astype(np.float64), SMALLEST))
 
 
 def _shares(logits: Floats) -> Floats:

@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 
-from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes, Trigger, need_sequences
+from kvec.decide.triggers.base import Floats, Ints, Prefixes, Trigger, logs_of, need_sequences
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.grid import alive, costs_to_sweep, log_steps
 from kvec.decide.triggers.ridge import Ridge, Weights
@@ -83,5 +83,5 @@ def features(shares: Floats) -> Floats:
     """(N, F) of (N, C) probabilities: themselves, squared, and the largest, its lead over the next, their doubt."""
     two = np.sort(shares, axis=1)[:, -2:]
     first, lead = two[:, -1], two[:, -1] - two[:, 0]
-    doubt = -(shares * np.log(np.maximum(shares, SMALLEST))).sum(axis=1)
+    doubt = -(shares * logs_of(shares)).sum(axis=1)
     return np.column_stack([shares, shares**2, first, first**3, lead, lead**2, lead**3, doubt])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes, Trigger, need_sequences
+from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes, Trigger, logs_of, need_sequences
 
-N_SETTINGS = 40
+N_SETTINGS = 60
+CHUNK = 1 << 16  # items scored at one time
 
 
 class Fixed(Trigger):
@@ -39,7 +41,7 @@ class Threshold(Trigger):
     thresholds: Floats
 
     def fit(self, known: Prefixes) -> Self:
-        """Learn which thresholds spread evenly over the earliness that can be reached."""
+        """Learn which thresholds spread over the earliness that can be reached."""
         need_sequences(known)
         self.learn(known)
         self.thresholds = spread_thresholds(known.offsets, self.score(known), N_SETTINGS)
@@ -50,8 +52,17 @@ class Threshold(Trigger):
         """Learn what the score needs."""
 
     @abstractmethod
+    def readiness(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
+        """(N,) the score of items with these probabilities that are the `place`-th of their sequences."""
+
     def score(self, prefixes: Prefixes) -> Floats:
-        """(N,) how ready each item makes its sequence, from that item's probabilities."""
+        """(N,) how ready each item makes its sequence."""
+        place = prefixes.place
+        found = np.empty(place.size)
+        for start in range(0, place.size, CHUNK):
+            part = slice(start, start + CHUNK)
+            found[part] = self.readiness(prefixes.probabilities[part], place[part])
+        return found
 
     def settings(self) -> Floats:
         """Thresholds from low to high."""
@@ -76,9 +87,9 @@ class Confidence(Threshold):
     def learn(self, known: Prefixes) -> None:
         """Nothing: the network is believed."""
 
-    def score(self, prefixes: Prefixes) -> Floats:
+    def readiness(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
         """The largest probability."""
-        largest: Floats = prefixes.probabilities.max(axis=1).astype(np.float64)
+        largest: Floats = probabilities.max(axis=1).astype(np.float64)
         return largest
 
 
@@ -100,10 +111,10 @@ class Sprt(Threshold):
         counts = np.bincount(known.truth, minlength=known.n_classes) + 1
         self.log_prior = np.log(counts / counts.sum())
 
-    def score(self, prefixes: Prefixes) -> Floats:
+    def readiness(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
         """The margin, in nats."""
-        likelihood = np.log(np.maximum(prefixes.probabilities, SMALLEST)).astype(np.float64) - self.log_prior
-        rows, best = np.arange(len(likelihood)), prefixes.probabilities.argmax(axis=1)
+        likelihood = logs_of(probabilities) - self.log_prior
+        rows, best = np.arange(len(likelihood)), probabilities.argmax(axis=1)
         leader = likelihood[rows, best]
         likelihood[rows, best] = -np.inf
         rival = np.maximum(likelihood.max(axis=1), np.log(SMALLEST))  # with a single class there is none
@@ -112,7 +123,7 @@ class Sprt(Threshold):
 
 
 def spread_thresholds(offsets: Ints, score: Floats, n: int) -> Floats:
-    """Up to n scores that, as thresholds, give mean earliness evenly between the first and the last reachable.
+    """Up to n scores that, as thresholds, part the reachable mean earliness by even ratios: early points lie close.
 
     Only an item that tops all earlier scores of its sequence can be a stop; a threshold beyond its score moves the
     sequence on to the next such item, or to its end. Sorted by score, these moves add up to the earliness.
@@ -125,6 +136,6 @@ def spread_thresholds(offsets: Ints, score: Floats, n: int) -> Floats:
     is_last = np.append(np.diff(owner[record]) > 0, True)
     move_to = np.where(is_last, offsets[owner[record] + 1] - 1, np.append(record[1:], 0))
     moves = np.bincount(rank[record], (move_to - record) / length[owner[record]], values.size)
-    lateness = np.cumsum(moves) - moves  # beyond the earliest, when items of this very score halt
-    wanted = np.linspace(0, lateness[-1], n)
-    return values[np.unique(np.searchsorted(lateness, wanted * (1 - 1e-12)))]
+    late = np.sum(1 / length) + np.cumsum(moves) - moves  # when items of this very score halt
+    wanted = np.geomspace(late[0], late[-1], n)
+    return values[np.unique(np.searchsorted(late, wanted * (1 - 1e-12)))]
