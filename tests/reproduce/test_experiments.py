@@ -36,8 +36,8 @@ def test_all_experiments_can_be_planned_together(name: str) -> None:
     plan = plan_cells(experiments, read_profile(name), ALL.datasets, settings_of)
     assert not plan.missing
     assert all(each.title and each.reproduces for each in experiments)
-    for cell in plan.cells:
-        Config().override(cell.overrides)
+    for overrides in {cell.overrides for cell in plan.cells}:
+        Config().override(overrides)
     for each in experiments:
         alone = plan_cells([each], read_profile(name), ALL.datasets, settings_of)
         assert alone.cells or alone.statistics, f"{each.name} has nothing in {name}"

@@ -1,0 +1,30 @@
+"""All experiments of the smoke profile, from made data to the report, as a newcomer would run them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from kvec.doors.cli import run
+from kvec.reproduce.results import read_results
+
+
+@pytest.mark.slow
+def test_all_experiments_of_the_smoke_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert run(["reproduce", "all", "--out", str(out)]) == 0, capsys.readouterr().err
+    assert "failed" not in capsys.readouterr().err
+    results = read_results(out)
+    for name in ("cells", "points", "attention", "halts", "data"):
+        assert getattr(results, name).height, name
+    assert set(results.points["cell"]) == set(results.cells["cell"])
+    assert results.points["accuracy"].is_between(0, 1).all() and results.points["earliness"].is_between(0, 1).all()
+    with (out / "cells.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert all(row["version"] and row["started"] and float(row["train_seconds"]) > 0 for row in rows)
+    assert sum(float(row["train_seconds"]) for row in rows) < 90  # of the processor; all of it stays within minutes
+    assert list((out / "report").rglob("*.html")) and list((out / "report").rglob("*.svg"))
+    assert run(["reproduce", "all", "--out", str(out), "--list"]) == 0
+    assert f"{len(rows)} cells: {len(rows)} done, 0 to do" in capsys.readouterr().out
