@@ -57,7 +57,7 @@ def test_known_answers(judged: list[Judged], start: str, dataset: str, method: s
 
 def test_value_correlation_is_told_beside_what_may_explain_it(judged: list[Judged]) -> None:
     row = one(judged, "value correlation lifts", "fgnet-d1")
-    assert "below 10 % +" in row.measured and "22% of keys share a tangle with one of their class" in row.reason
+    assert "below 10 % +" in row.measured and "22 % of keys share a tangle with one of their class" in row.reason
 
 
 def test_a_policy_that_has_not_converged_tests_nothing(tmp_path: Path) -> None:

@@ -198,12 +198,16 @@ def describe(results: Results, dataset: str) -> str:
     rows = results.data.filter(pl.col("dataset") == dataset).to_dicts()
     told = {
         "keys_per_tangle": "{:.3g} keys per tangle",
-        "related_keys": "{:.0%} of keys share a tangle with one of their class",
-        "seeing_items": "{:.0%} of items see another sequence",
-        "same_class_seen": "{:.0%} of what they see is of their class",
+        "related_keys": "{:.0f} % of keys share a tangle with one of their class",
+        "seeing_items": "{:.0f} % of items see another sequence",
+        "same_class_seen": "{:.0f} % of what they see is of their class",
     }
     known = rows[0] if rows else {}
-    return ", ".join(words.format(known[name]) for name, words in told.items() if known.get(name) is not None)
+    return ", ".join(
+        words.format(100 * known[name] if "%" in words else known[name])
+        for name, words in told.items()
+        if known.get(name) is not None
+    )
 
 
 def _lines(results: Results, dataset: str, methods: tuple[str, ...], measure: str = "accuracy") -> dict[str, Lines]:

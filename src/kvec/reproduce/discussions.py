@@ -9,7 +9,7 @@ from kvec.report.metrics import Floats
 from kvec.reproduce.convergence import convergence
 from kvec.reproduce.curves import common_range, lines_of, spread
 from kvec.reproduce.looks import look_of
-from kvec.reproduce.results import Results
+from kvec.reproduce.results import Results, main_cells
 from kvec.reproduce.verdicts import (
     CONCORDANT,
     EARLY,
@@ -73,6 +73,14 @@ def distance(halts: pl.DataFrame) -> float:
     return float(np.mean(np.abs(found - true)))
 
 
+def attention_of(results: Results, dataset: str, training: str) -> pl.DataFrame:
+    """Attention in the cells of a training, of each seed the one with the best HM on validation."""
+    cells = results.cells.filter((pl.col("dataset") == dataset) & (pl.col("training") == training))
+    best = main_cells(cells).sort("validation_hm", descending=True, nulls_last=True, maintain_order=True)
+    kept = best.unique("seed", keep="first", maintain_order=True).select("cell")
+    return results.attention.join(kept, on="cell", how="semi")
+
+
 def _steering(results: Results, setting: str) -> list[Judged]:
     """Whether α moves accuracy and leaves earliness, and β moves earliness the right way."""
     rows = []
@@ -114,7 +122,7 @@ def _attention(results: Results) -> list[Judged]:
     for dataset, training in pairs:
         if "@" in dataset or training not in ("kvec", "kvec-paper"):
             continue
-        own = results.attention.filter((pl.col("dataset") == dataset) & (pl.col("training") == training))
+        own = attention_of(results, dataset, training)
         if not own["outside"].max():
             continue
         early = _outside(own.filter(pl.col("earliness") <= EARLY + 1e-9))
@@ -134,7 +142,7 @@ def _attention(results: Results) -> list[Judged]:
 
 
 def _outside(own: pl.DataFrame) -> dict[int, float]:
-    """Attention to other keys by seed, bins weighted by their items; of several cells of a seed their mean."""
+    """Attention to other keys by seed, bins weighted by their items."""
     weighted = (pl.col("outside") * pl.col("items")).sum() / pl.col("items").sum()
     by_seed = own.group_by("seed").agg(weighted.alias("outside"))
     return dict(zip(by_seed["seed"].to_list(), by_seed["outside"].to_list(), strict=True))
@@ -160,10 +168,10 @@ def _halting(results: Results) -> list[Judged]:
         verdict = HOLDS if is_large and gain.is_positive else PARTLY if is_large or gain.is_positive else FAILS
         reason = f"closer by {gain.mean:.1f} items" if gain.mean > 0 else "not closer"
         reason += ", on one seed" if gain.n == 1 else ""
-        for training in ("kvec", "kvec-no-value"):
-            doubt = convergence(results, dataset, training)
-            if not doubt.is_converged:
-                verdict, reason = UNTESTED, f"{look_of(training).label} {doubt.words()}"
+        states = {name: convergence(results, dataset, name) for name in found}
+        doubts = [f"{look_of(name).label} {state.words()}" for name, state in states.items() if not state.is_converged]
+        if doubts:
+            verdict, reason = UNTESTED, "; ".join(doubts)
         rows.append(Judged(HALTING, dataset, "kvec", told, verdict, reason))
     return rows
 

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLES = {"accuracy": "accuracy", "precision": "precision", "recall": "recall", "f1": "F1", "hm": "HM"}
-ZOOM = {"movielens-1m": (0.1, 0.4, 0.45)}  # the paper's range of earliness, and how far the early part is shown
-USUAL = (0.02, 0.08, 0.12)
+TRAFFIC = (0.02, 0.08)
+RANGES = {  # of earliness that the paper speaks of
+    "traffic-fg": TRAFFIC, "ustc-tfc2016": TRAFFIC, "traffic-app": TRAFFIC, "movielens-1m": (0.1, 0.4),
+}  # fmt: skip
 ABLATION_END = 0.4
 SWEPT = tuple(f"{name}{end}" for name in ("kvec-paper", "srn-earliest", "earliest") for end in ("", MOVED))
 
@@ -65,7 +67,8 @@ def moved_methods(results: Results, dataset: str) -> list[str]:
 
 def draw_measure(results: Results, dataset: str, measure: str, methods: list[str]) -> Figure:
     """One measure against earliness, the whole range and its early part, lines named where they leave the latter."""
-    low, high, zoom = ZOOM.get(dataset, USUAL)
+    low, high = RANGES.get(dataset, (0.0, 0.0))
+    zoom = min(max(0.12, 1.15 * high, 3 * _first(results, dataset, methods)), 1.0)
     with styled():
         figure = sheet(9.6, 4.2)
         whole, early = figure.subplots(1, 2, width_ratios=(1, 1.05))
@@ -77,7 +80,7 @@ def draw_measure(results: Results, dataset: str, measure: str, methods: list[str
             if axes is early:
                 name_lines(axes, found)
         whole.set(ylabel=TITLES[measure], title=f"{name_of(dataset)}: {TITLES[measure]}")
-        early.set_title(f"the early part; shaded {100 * low:g}–{100 * high:g} %")
+        early.set_title("the early part" + f"; shaded {100 * low:g}–{100 * high:g} %" * (high > 0))
         return figure
 
 

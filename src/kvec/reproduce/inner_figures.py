@@ -23,7 +23,7 @@ from kvec.report.canvas import (
 )
 from kvec.report.metrics import Floats
 from kvec.reproduce.curves import lines_of
-from kvec.reproduce.discussions import sweep
+from kvec.reproduce.discussions import attention_of, sweep
 from kvec.reproduce.looks import Look, look_of, name_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.strokes import (
@@ -74,7 +74,7 @@ def draw_attention(results: Results, dataset: str, trainings: Sequence[str]) -> 
     with styled():
         figure = sheet(5.2 * len(trainings) + 0.6, 3.9)
         for axes, training in zip(figure.subplots(1, len(trainings), squeeze=False)[0], trainings, strict=True):
-            own = results.attention.filter((pl.col("dataset") == dataset) & (pl.col("training") == training))
+            own = attention_of(results, dataset, training)
             columns = ("inside", "outside", "accuracy")
             means = own.group_by("earliness").agg(
                 *(pl.col(name).mean() for name in columns),
@@ -122,7 +122,9 @@ def draw_halting(results: Results, datasets: Sequence[str]) -> Figure:
                 _histogram(axes, own, edges, look)
             row[0].set_ylabel("sequences")
             as_percent(row[0].yaxis)
-            row[0].set(xlim=(0, last + 1), ylim=(0, 1.3 * row[0].get_ylim()[1]))  # the words stand above the bars
+            highest = row[0].get_ylim()[1]
+            row[0].set_yticks([tick for tick in row[0].get_yticks() if tick <= 1.0])
+            row[0].set(xlim=(0, last + 1), ylim=(0, 1.3 * highest))  # the words stand above the bars
             count_by_integers(row[0].xaxis)
         return figure
 

@@ -24,8 +24,8 @@ class Look:
 
 
 LOOKS: dict[str, Look] = {
-    "kvec": Look("KVEC, expected loss", BLUE, "o", SOLID, is_main=True),
-    "kvec-paper": Look("KVEC, as in the paper", VERMILLION, "s", SOLID, is_main=True),
+    "kvec": Look("KVEC (expected loss)", BLUE, "o", SOLID, is_main=True),
+    "kvec-paper": Look("KVEC (as in the paper)", VERMILLION, "s", SOLID, is_main=True),
     "srn-earliest": Look("SRN-EARLIEST", GREEN, "^", DASHED, is_main=True, is_rival=True),
     "earliest": Look("EARLIEST", ORANGE, "v", MIXED, is_main=True, is_rival=True),
     "srn-fixed": Look("SRN-Fixed", PINK, "D", DOTTED, is_main=True, is_rival=True),
@@ -34,31 +34,31 @@ LOOKS: dict[str, Look] = {
     "kvec-no-key": Look("without key correlation", ORANGE, "<", LONG),
     "kvec-no-time": Look("without time embeddings", GREEN, ">", MIXED),
     "kvec-no-membership": Look("without membership", PINK, "d", DASHED),
-    "kvec-window": Look("KVEC, window of all keys", INK, "h", DASHED),
-    "kvec-fixed": Look("KVEC, fixed n", PINK, "D", DASHED),
-    "kvec-confidence": Look("KVEC, confidence", SKY, "P", DASHED),
-    "kvec-calibrated": Look("KVEC, calibrated", GREEN, "<", LONG),
-    "kvec-economy": Look("KVEC, ECONOMY-γ", ORANGE, "d", DASHED),
-    "kvec-calimera": Look("KVEC, CALIMERA", VERMILLION, ">", LONG),
-    "kvec-sprt": Look("KVEC, SPRT", MUTED, "X", MIXED),
-    "srn-calibrated": Look("SRN, calibrated", GREEN, "<", DOTTED),
-    "srn-economy": Look("SRN, ECONOMY-γ", ORANGE, "d", DOTTED),
-    "srn-calimera": Look("SRN, CALIMERA", VERMILLION, ">", DOTTED),
-    "srn-sprt": Look("SRN, SPRT", MUTED, "X", DOTTED),
-    "srn-all": Look("SRN, window of all keys", INK, "p", DASHED),
-    "kvec-paper-moved": Look("KVEC as in the paper, θ moved", VERMILLION, "s", LONG),
-    "srn-earliest-moved": Look("SRN-EARLIEST, θ moved", GREEN, "^", LONG),
-    "earliest-moved": Look("EARLIEST, θ moved", ORANGE, "v", LONG),
+    "kvec-window": Look("KVEC (window of all keys)", INK, "h", DASHED),
+    "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
+    "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
+    "kvec-calibrated": Look("KVEC (calibrated)", GREEN, "<", LONG),
+    "kvec-economy": Look("KVEC (ECONOMY-γ)", ORANGE, "d", DASHED),
+    "kvec-calimera": Look("KVEC (CALIMERA)", VERMILLION, ">", LONG),
+    "kvec-sprt": Look("KVEC (SPRT)", MUTED, "X", MIXED),
+    "srn-calibrated": Look("SRN (calibrated)", GREEN, "<", DOTTED),
+    "srn-economy": Look("SRN (ECONOMY-γ)", ORANGE, "d", DOTTED),
+    "srn-calimera": Look("SRN (CALIMERA)", VERMILLION, ">", DOTTED),
+    "srn-sprt": Look("SRN (SPRT)", MUTED, "X", DOTTED),
+    "srn-all": Look("SRN (window of all keys)", INK, "p", DASHED),
+    "kvec-paper-moved": Look("KVEC (as in the paper, θ moved)", VERMILLION, "s", LONG),
+    "srn-earliest-moved": Look("SRN-EARLIEST (θ moved)", GREEN, "^", LONG),
+    "earliest-moved": Look("EARLIEST (θ moved)", ORANGE, "v", LONG),
 }
 
 ABLATION = ("kvec", "kvec-no-key", "kvec-no-value", "kvec-no-time", "kvec-no-membership")
 RIVALS = tuple(name for name, look in LOOKS.items() if look.is_rival)
 DATA_SETS = {
     "traffic-fg": "Traffic-FG", "fgnet-d1": "FG-Net D1", "movielens-1m": "MovieLens-1M", "ustc-tfc2016": "USTC-TFC2016",
-    "traffic-app": "Traffic-App", "synthetic-early": "Synthetic-Traffic, early stop",
-    "synthetic-late": "Synthetic-Traffic, late stop", "iot-sentinel": "IoT Sentinel", "sepsis": "Sepsis",
-    "traffic-fines": "Traffic fines", "planted": "planted (made)", "made-early": "made, early stop",
-    "made-late": "made, late stop",
+    "traffic-app": "Traffic-App", "synthetic-early": "Synthetic-Traffic (early stop)",
+    "synthetic-late": "Synthetic-Traffic (late stop)", "iot-sentinel": "IoT Sentinel", "sepsis": "Sepsis",
+    "traffic-fines": "Traffic fines", "planted": "planted (made)", "made-early": "made (early stop)",
+    "made-late": "made (late stop)",
 }  # fmt: skip
 
 
@@ -71,11 +71,11 @@ def name_of(dataset: str) -> str:
     """A data set's name for readers.
 
     >>> name_of("traffic-fg@8")
-    'Traffic-FG, 8 keys per tangle'
+    'Traffic-FG (8 keys per tangle)'
     """
     base, _, keys = dataset.partition("@")
     name = DATA_SETS.get(base, base)
-    return f"{name}, {keys} keys per tangle" if keys else name
+    return f"{name} ({keys} keys per tangle)" if keys else name
 
 
 def in_order(methods: set[str]) -> list[str]:

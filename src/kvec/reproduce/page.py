@@ -66,8 +66,9 @@ def make_report(folder: Path, out: Path) -> Path:
     judged, known = judge(results), list(pictures(results))
     for picture in known:
         figure = picture.draw()
-        for kind in ("png", "svg"):
-            save(figure, drawn / f"{picture.name}.{kind}")
+        save(figure, drawn / f"{picture.name}.png")
+        figure.set_layout_engine("none")  # it is laid out by now, and stays so
+        save(figure, drawn / f"{picture.name}.svg")
     sections = _sections(results, judged, [picture for picture in known if picture.is_shown])
     write_whole(out / "report.md", _markdown(results, judged, sections).encode("utf-8"))
     write_whole(page := out / "report.html", _html(results, judged, sections, drawn).encode("utf-8"))
@@ -77,15 +78,12 @@ def make_report(folder: Path, out: Path) -> Path:
 def summary(judged: Sequence[Judged]) -> str:
     """How many verdicts of each kind there are.
 
-    >>> summary([Judged("", "", "", "", HOLDS, ""), Judged("", "", "", "", UNTESTED, "")])
-    '2 claims were judged, each where it can be: 1 holds, 0 hold partly, 0 do not hold here, 1 not tested.'
+    >>> summary([Judged("a", "", "", "", HOLDS, ""), Judged("b", "", "", "", UNTESTED, "")])
+    '2 verdicts on 2 claims: 1 holds, 0 holds partly, 0 does not hold here, 1 not tested.'
     """
     n = Counter(row.verdict for row in judged)
-    holds = "holds" if n[HOLDS] == 1 else "hold"
-    return (
-        f"{len(judged)} claims were judged, each where it can be: {n[HOLDS]} {holds}, {n[PARTLY]} hold partly, "
-        f"{n[FAILS]} do not hold here, {n[UNTESTED]} not tested."
-    )
+    told = ", ".join(f"{n[verdict]} {verdict}" for verdict in (HOLDS, PARTLY, FAILS, UNTESTED))
+    return f"{len(judged)} verdicts on {len({row.claim for row in judged})} claims: {told}."
 
 
 def _sections(results: Results, judged: Sequence[Judged], shown: Sequence[Picture]) -> list[Section]:
@@ -113,7 +111,7 @@ def _sections(results: Results, judged: Sequence[Judged], shown: Sequence[Pictur
     parts += [
         Section("The data sets", [], [], [("", data_table(results))] if results.data.height else []),
         Section("Which policies had converged", [], [], [("", convergence_table(results))]),
-        Section("What was trained, and how long it took", [origin(results)], [], [("", settings_table(results))]),
+        Section("What was trained, and how long it took", [], [], [("", settings_table(results))]),
         Section("What was left out", left_out(results) or ["Nothing that was planned."], [], []),
     ]
     return [part for part in parts if part.words or part.pictures or any(table.rows for _, table in part.tables)]

@@ -87,7 +87,7 @@ def set_earliness(axes: Axes, low: float, high: float, is_log: bool = False) -> 
         axes.set_xticks([], minor=True)
     axes.set_xlim(low, high)
     if not is_log:
-        axes.xaxis.set_major_locator(need("matplotlib.ticker").MaxNLocator(6))
+        axes.xaxis.set_major_locator(need("matplotlib.ticker").MaxNLocator(6, steps=[1, 2, 5, 10]))
         as_percent(axes.xaxis)
     axes.set_xlabel(EARLINESS)
 
@@ -106,7 +106,8 @@ def fit_heights(axes: Axes, found: Sequence[Band], low: float, high: float, is_p
 
 def shade_range(axes: Axes, low: float, high: float) -> None:
     """Mark the range of earliness that the paper speaks of."""
-    axes.axvspan(low, high, color=MUTED, alpha=0.09, lw=0, zorder=0)
+    if high > low:
+        axes.axvspan(low, high, color=MUTED, alpha=0.09, lw=0, zorder=0)
 
 
 def empty(axes: Axes, words: str) -> None:
