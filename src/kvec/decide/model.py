@@ -113,6 +113,7 @@ class Network(nn.Module):
     def fuse(self, mixed: Tensor, block: Block, state: State, keep: int | None = None) -> Tensor:
         """The representation after each of the block's items, (N, R), from their embeddings (B, T, D)."""
         steps, who = Steps(block.step_rows, block.step_places, block.step_sizes), block.sequences
+        fused: Tensor
         fused, hidden, memory = self.fusion(mixed.flatten(0, 1), steps, state.hidden[who], state.memory[who])
         if keep is not None:
             state.hidden = state.hidden.index_copy(0, who, hidden.detach())
