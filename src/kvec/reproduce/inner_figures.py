@@ -62,8 +62,9 @@ def draw_sensitivity(results: Results, dataset: str) -> Figure:
                 if dashes:
                     line.set_dashes(dashes)
                 ends.append((float(y[-1]), name + " ↓" * (name == "earliness"), colour))
-            axes.set_xticks(places, [f"{value:.2g}" for value in table["value"].to_list()])
-            axes.set(xlim=(-0.3, table.height - 0.7), ylim=(0, 1), xlabel=LETTERS_OF[setting])
+            turned = 40 if table.height > 7 else 0
+            axes.set_xticks(places, [f"{value:.2g}" for value in table["value"].to_list()], rotation=turned)
+            axes.set(xlim=(-0.3, table.height - 0.7), ylim=(0, 1.03), xlabel=LETTERS_OF[setting])
             as_percent(axes.yaxis)
             label_ends(axes, ends, table.height - 0.7)
         return figure
