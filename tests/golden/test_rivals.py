@@ -48,9 +48,7 @@ def scored(name: str, case: str, *settings: str) -> tuple[Trained, Traces, pl.Da
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["earliest", "srn-earliest"])
 def test_a_sampled_policy_halts_where_the_own_sequence_shows_its_class(name: str) -> None:
-    _, found, cases = scored(
-        name, "early", "training.epochs=5", "training.beta=0.1", "training.policy_gradient=all"
-    )
+    _, found, cases = scored(name, "early", "training.epochs=5", "training.beta=0.1", "training.policy_gradient=all")
     n_observed = stop_at_threshold(found, 0.5)
     assert np.mean(found.decided(n_observed)[0] == found.truth) > 0.9
     late = n_observed - cases["halt_at"].to_numpy()

@@ -17,7 +17,7 @@ _DONE: dict[str, Outcome] = {}
 
 def outcome_of(training: str) -> Outcome:
     if training not in _DONE:
-        cell = Cell("made-early", training, "", None, 0, "smoke", (*settings_of(training), *TINY))
+        cell = Cell("made-early", training, "", None, 0, "smoke", (*settings_of(training, {}), *TINY))
         _DONE[training] = run_cell(cell, SIZES, {})
     return _DONE[training]
 
@@ -68,7 +68,7 @@ def test_attention_is_told_where_others_can_be_seen() -> None:
 
 
 def test_a_cell_is_the_same_when_run_again() -> None:
-    cell = Cell("made-early", "srn", "", None, 0, "smoke", (*settings_of("srn"), *TINY))
+    cell = Cell("made-early", "srn", "", None, 0, "smoke", (*settings_of("srn", {}), *TINY))
     again = run_cell(cell, SIZES, {})
     assert again.points == outcome_of("srn").points
 

@@ -13,9 +13,9 @@ def reproduce(
     experiment: Annotated[
         str,
         Argument(
-            metavar="NAME|all|FILE.toml",
+            metavar="NAME|all|tune|FILE.toml",
             help="data (table I), curves (figures 3 to 7), sensitivity, ablation, attention, halting, keys, all of "
-            "them, or an experiment of your own.",
+            "them, an experiment of your own; or tune: search the settings that the paper leaves open.",
         ),
     ],
     profile: Annotated[
@@ -45,6 +45,15 @@ def reproduce(
     minutes: Annotated[
         float | None, Option(metavar="M", help="Start no cell that would end later than this.", show_default=False)
     ] = None,
+    tuned: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Settings that tune has found, in place of those that kvec brings along.",
+            show_default=False,
+        ),
+    ] = None,
+    trials: Annotated[int, Option(metavar="N", help="Settings that tune tries for each training.")] = 6,
     list_cells: Annotated[
         bool, Option("--list", help="Show the cells, done and to do, and how long they take; run nothing.")
     ] = False,
@@ -61,6 +70,7 @@ def reproduce(
     from kvec.doors.reproducing import Wishes, reproduce_experiments
 
     code = reproduce_experiments(Wishes(
-        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, list_cells, report_only,
+        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials,
+        list_cells, report_only,
     ))  # fmt: skip
     raise typer.Exit(code)

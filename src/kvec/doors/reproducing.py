@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from kvec.doors.messages import Stopped, say
 from kvec.doors.reproduce_view import CellsView
@@ -20,8 +21,11 @@ from kvec.reproduce.plan import PROFILES, Cell, Profile, read_profile
 from kvec.reproduce.pool import WORK, Finished, Started, default_jobs, run_cells
 from kvec.reproduce.store import Store, look
 from kvec.reproduce.timing import Timing, time_left
-from kvec.reproduce.trainings import TRAININGS, settings_of
+from kvec.reproduce.trainings import TRAININGS, read_tuned, settings_of
+from kvec.reproduce.tuning import SPACES, tune_all, write_tuning
 from kvec.words.errors import DataError, MissingExtra, SettingError
+
+TUNING_SHARE = 4  # a trial of tuning trains for one such part of the time of a cell
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Wishes:
     seeds: str = ""
     only: str = ""
     minutes: float | None = None
+    tuned: Path | None = None
+    trials: int = 6
     is_list: bool = False
     is_report: bool = False
 
@@ -49,17 +55,20 @@ def reproduce_experiments(wishes: Wishes) -> int:
     """Run what was asked for; 1 if a cell failed."""
     profile = read_profile(wishes.profile)
     jobs = _jobs(wishes.jobs)
+    if wishes.experiment == "tune":
+        return _tune(wishes, profile, jobs)
     experiments = read_experiments(wishes.experiment, Names(TRAININGS, (*NAMES, *MADE, PLANTED), PROFILES))
     if wishes.is_report:
         return _report(wishes.folder)
     data = find_datasets(wishes.data)
     seeds = _seeds(wishes.seeds, profile)
-    plan = _plan(experiments, profile, data, seeds, wishes.only)
+    tuned = read_tuned(*([wishes.tuned] if wishes.tuned else []))
+    plan = _plan(experiments, profile, data, seeds, wishes.only, tuned)
     _require_something(plan, profile, wishes)
     if plan.missing:
         say(f"left out: {_not_found(plan)}")
     if wishes.is_list:
-        parts = {each.name: _plan([each], profile, data, seeds, wishes.only) for each in experiments}
+        parts = {each.name: _plan([each], profile, data, seeds, wishes.only, tuned) for each in experiments}
         print(plan_text(plan, parts, profile, wishes.folder, jobs))
         return 0
     for package in ("matplotlib", "jinja2", "sklearn"):
@@ -78,6 +87,25 @@ def reproduce_experiments(wishes: Wishes) -> int:
         if store.has_results:
             _report(wishes.folder)
     return 1 if failed else 0
+
+
+def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
+    """Search settings for every training, on validation, and write what was found beside what was tried."""
+    if wishes.trials < 1:
+        raise SettingError(f"--trials is {wishes.trials}; at least one is needed")
+    data = find_datasets(wishes.data)
+    dataset = next((name for name in profile.datasets if name in data), "")
+    if not dataset:
+        raise DataError(f"nothing can be tuned: --data names none of {', '.join(profile.datasets)}")
+    sizes = profile.sizes_of(dataset)
+    sizes = replace(sizes, train_seconds=sizes.train_seconds / TUNING_SHARE)
+    folder = wishes.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    say(f"tuning on the validation part of {dataset}, {wishes.trials} settings of each of {', '.join(SPACES)}")
+    tried = tune_all(dataset, data, sizes, wishes.trials, folder / "tuning.journal", jobs, say)
+    write_tuning(tried, folder)
+    say(f"what was tried is in {folder / 'tuning.csv'}; --tuned {folder / 'tuned.toml'} takes what was best")
+    return 0
 
 
 def plan_text(plan: Plan, parts: dict[str, Plan], profile: Profile, folder: Path, jobs: int) -> str:
@@ -104,10 +132,11 @@ def plan_text(plan: Plan, parts: dict[str, Plan], profile: Profile, folder: Path
 
 
 def _plan(
-    experiments: Sequence[Experiment], profile: Profile, data: dict[str, str], seeds: Sequence[int], only: str
-) -> Plan:
+    experiments: Sequence[Experiment], profile: Profile, data: dict[str, str], seeds: Sequence[int], only: str,
+    tuned: Mapping[str, Mapping[str, Any]],
+) -> Plan:  # fmt: skip
     """The plan of experiments; `only` takes the cells with it in their names, without any statistics."""
-    plan = plan_cells(experiments, profile, data, settings_of, seeds)
+    plan = plan_cells(experiments, profile, data, lambda training: settings_of(training, tuned), seeds)
     if not only:
         return plan
     cells = tuple(cell for cell in plan.cells if only in cell.id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kvec.reproduce import figures, inner_figures
 from kvec.reproduce.curves import MEASURES, drawn_methods
 from kvec.reproduce.discussions import key_counts, sweep
-from kvec.reproduce.looks import name_of
+from kvec.reproduce.looks import ABLATION, name_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.tables import data_table
 
@@ -37,7 +37,7 @@ def pictures(results: Results) -> Iterator[Picture]:
     for dataset in results.datasets():
         yield from _of_dataset(results, dataset)
     for dataset in results.datasets():
-        if len(set(figures.ABLATION) & drawn_methods(results, dataset)) > 2:
+        if len(set(ABLATION) & drawn_methods(results, dataset)) > 2:
             caption = f"KVEC and KVEC without each of its parts on {name_of(dataset)}."
             yield Picture(f"{dataset}-ablation", "ablation", caption, partial(figures.draw_ablation, results, dataset))
         if sweep(results, dataset, "alpha").height:

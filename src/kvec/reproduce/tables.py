@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -184,7 +184,7 @@ def origin(results: Results) -> str:
     )
 
 
-def _difference(lines: dict[str, Lines], name: str, low: float, high: float) -> str:
+def _difference(lines: Mapping[str, Lines], name: str, low: float, high: float) -> str:
     """KVEC minus a method, with its 95 % interval."""
     found = compare(lines["kvec"], lines[name], low, high) if "kvec" in lines and name != "kvec" else None
     if found is None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kvec.decide.model import Network
 from kvec.decide.rivals import Confident, Recurrent, Transformer
+from kvec.words.config import Config
+from kvec.words.errors import SettingError
 from kvec.words.plain import read_toml, require_choice, require_group, require_known
 
 TUNED = Path(__file__).with_name("recipes") / "tuned.toml"
@@ -56,22 +59,21 @@ TRAININGS: dict[str, Training] = {
 }  # fmt: skip
 
 
-def settings_of(name: str) -> tuple[str, ...]:
-    """The settings of a training over the preset, the tuned ones among them, sorted."""
+def settings_of(name: str, tuned: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """The settings of a training over the preset, the tuned ones before its own, sorted."""
     require_choice(name, TRAININGS, "a training")
     training = TRAININGS[name]
-    given = (*training.settings, *_tuned().get(training.tuned_as or name, ()))
-    return tuple(sorted({setting.partition("=")[0]: setting for setting in given}.values()))
+    own = dict(setting.split("=") for setting in training.settings)
+    chosen = own | {setting: str(value) for setting, value in tuned.get(training.tuned_as or name, {}).items()}
+    return tuple(f"{setting}={value}" for setting, value in sorted(chosen.items()))
 
 
-@cache
-def _tuned() -> dict[str, tuple[str, ...]]:
-    """What the search found on validation, by training; see `kvec reproduce tune`."""
-    if not TUNED.exists():
-        return {}
-    found = read_toml(TUNED, "tuned settings")
-    require_known(found, list(TRAININGS), "training", TUNED.name)
-    return {
-        name: tuple(f"{setting}={value}" for setting, value in require_group(entries, name, TUNED.name).items())
-        for name, entries in found.items()
-    }
+def read_tuned(path: Path = TUNED) -> dict[str, dict[str, Any]]:
+    """The settings that a search on validation found for trainings; `kvec reproduce tune` makes such a file."""
+    found = {name: require_group(entries, name, path.name) for name, entries in read_toml(path, "tuning").items()}
+    require_known(found, TRAININGS, "training", path.name)
+    for name, entries in found.items():
+        Config().override(f"{setting}={value}" for setting, value in entries.items())
+        if name != (TRAININGS[name].tuned_as or name):
+            raise SettingError(f"{path.name}: {name} takes the settings of {TRAININGS[name].tuned_as}; leave it out")
+    return found

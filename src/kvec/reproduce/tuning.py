@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from kvec.learn.fitting import Progress, fit_model
@@ -36,22 +40,48 @@ SPACES: dict[str, Space] = {
                     "training.weight_decay": (1e-5, 1e-2, True)},
 }  # fmt: skip
 SWEPT = "training.beta=0.02"  # the middle of the sweep of methods that are swept
-COLUMNS = ("training", "trial", "settings", "validation_hm", "validation_accuracy", "validation_earliness", "epochs",
-           "dataset", "train_seconds")  # fmt: skip
 
 
-def tune(
-    name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path,
-    on_trial: Callable[[dict[str, Any]], None],
-) -> dict[str, str]:  # fmt: skip
-    """Try `trials` settings of a training, first as they stand; the best, by HM on validation. Resumable."""
+@dataclass(frozen=True)
+class Trial:
+    """Settings that were tried, and what validation says of them."""
+
+    training: str
+    number: int
+    settings: dict[str, Any]
+    dataset: str
+    train_seconds: float
+    epochs: int
+    hm: float
+    accuracy: float
+    earliness: float
+
+
+def tune_all(
+    dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path, jobs: int,
+    tell: Callable[[str], object],
+) -> list[Trial]:  # fmt: skip
+    """Tune every training in processes of its own; what was tried before, and is in `storage`, is not tried again."""
+    _optuna()
+    found = []
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        waiting = [pool.submit(tune, name, dataset, dict(data), sizes, trials, storage) for name in SPACES]
+        for done in as_completed(waiting):
+            found += done.result()
+            best = max(done.result(), key=lambda trial: trial.hm)
+            tell(f"{best.training}: HM {best.hm:.4f} on validation by {' '.join(_written(best.settings))}")
+    return sorted(found, key=lambda trial: (list(SPACES).index(trial.training), trial.number))
+
+
+def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path) -> list[Trial]:
+    """Try so many settings of a training, first as they stand, then as Optuna suggests by HM on validation."""
     optuna = _optuna()
+    torch.set_num_threads(1)
     study = optuna.create_study(
-        study_name=f"{name} on {dataset}", direction="maximize", load_if_exists=True,
+        study_name=f"{name} on {dataset}, {sizes.train_seconds:g} s", direction="maximize", load_if_exists=True,
         sampler=optuna.samplers.TPESampler(seed=0),
         storage=optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(storage))),
     )  # fmt: skip
-    done = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished() and t.value is not None]
     if not study.get_trials(deepcopy=False):
         stands = _as_it_stands(name, sizes)
         study.enqueue_trial(stands)
@@ -60,18 +90,42 @@ def tune(
 
     def objective(trial: Any) -> float:
         chosen = {setting: _suggested(trial, setting, space) for setting, space in SPACES[name].items()}
-        settings = tuple(f"{setting}={value}" for setting, value in chosen.items())
-        record = _validate(name, dataset, data, sizes, settings)
-        on_trial(
-            {"training": name, "trial": trial.number, "settings": " ".join(settings), "dataset": dataset,
-             "train_seconds": sizes.train_seconds, "epochs": int(record["epochs"]),
-             **{f"validation_{m}": f"{record[m]:.4f}" for m in ("hm", "accuracy", "earliness")}}
-        )  # fmt: skip
+        record = _validate(name, dataset, data, sizes, tuple(_written(chosen)))
+        for measure in ("hm", "accuracy", "earliness", "epochs"):
+            trial.set_user_attr(measure, record[measure])
+        trial.set_user_attr("settings", chosen)
         return float(record["hm"])
 
-    torch.set_num_threads(1)
-    study.optimize(objective, n_trials=max(trials - len(done), 0))
-    return {setting: _text(value) for setting, value in study.best_params.items()}
+    def over() -> list[Any]:
+        return [t for t in study.get_trials(deepcopy=False) if t.state == optuna.trial.TrialState.COMPLETE]
+
+    study.optimize(objective, n_trials=max(trials - len(over()), 0))
+    return [
+        Trial(name, number, t.user_attrs["settings"], dataset, sizes.train_seconds, int(t.user_attrs["epochs"]),
+              *(float(t.user_attrs[measure]) for measure in ("hm", "accuracy", "earliness")))
+        for number, t in enumerate(over())
+    ]  # fmt: skip
+
+
+def write_tuning(tried: Sequence[Trial], folder: Path) -> None:
+    """Write tuning.csv, all that was tried, and tuned.toml, what was best."""
+    with (folder / "tuning.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["training", "trial", "settings", "dataset", "train_seconds", "epochs", "validation_hm",
+                         "validation_accuracy", "validation_earliness"])  # fmt: skip
+        for t in tried:
+            measures = (f"{value:.4f}" for value in (t.hm, t.accuracy, t.earliness))
+            writer.writerow([t.training, t.number, " ".join(_written(t.settings)), t.dataset, f"{t.train_seconds:g}",
+                             t.epochs, *measures])  # fmt: skip
+    lines = ["# The best by HM on validation of the settings that kvec reproduce tune has tried; see tuning.csv."]
+    for name in dict.fromkeys(t.training for t in tried):
+        best = max((t for t in tried if t.training == name), key=lambda t: t.hm)
+        lines += ["", f"[{name}]", *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in best.settings.items())]
+    (folder / "tuned.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _written(settings: Mapping[str, Any]) -> list[str]:
+    return [f"{setting}={value}" for setting, value in settings.items()]
 
 
 def _validate(
@@ -99,11 +153,7 @@ def _suggested(trial: Any, setting: str, space: tuple[Any, ...]) -> Any:
     if isinstance(space[0], str):
         return trial.suggest_categorical(setting, space)
     least, most, is_log = space
-    return float(np.format_float_positional(trial.suggest_float(setting, least, most, log=is_log), 3, fractional=False))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else np.format_float_positional(value, 3, fractional=False, trim="-")
+    return float(f"{trial.suggest_float(setting, least, most, log=is_log):.3g}")
 
 
 def _optuna() -> Any:
