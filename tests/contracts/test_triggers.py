@@ -36,7 +36,7 @@ def test_all_six_are_there() -> None:
 
 @every_trigger
 @given(seed=SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_every_sequence_is_decided_once(trigger: Trigger, seed: int) -> None:
     others = some(seed)
     stopped = trigger.sweep(others, trigger.settings())
@@ -46,7 +46,7 @@ def test_every_sequence_is_decided_once(trigger: Trigger, seed: int) -> None:
 
 @every_trigger
 @given(seed=SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_the_future_never_edits_the_past(trigger: Trigger, seed: int) -> None:
     others, rng = some(seed), np.random.default_rng(seed)
     for setting in some_settings(trigger):
@@ -60,7 +60,7 @@ def test_the_future_never_edits_the_past(trigger: Trigger, seed: int) -> None:
 
 @every_trigger
 @given(seed=SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_a_sequence_that_ends_before_its_stop_is_decided_at_its_end(trigger: Trigger, seed: int) -> None:
     others = some(seed)
     for setting in some_settings(trigger):
@@ -71,7 +71,7 @@ def test_a_sequence_that_ends_before_its_stop_is_decided_at_its_end(trigger: Tri
 
 @every_trigger
 @given(seed=SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_neither_order_nor_company_nor_truth_matters(trigger: Trigger, seed: int) -> None:
     others, rng = some(seed), np.random.default_rng(seed)
     order = rng.permutation(25)[:15]

@@ -104,6 +104,18 @@ def test_ridge_chooses_its_penalty_by_leaving_out() -> None:
         assert predicted[:, column] == pytest.approx(slow_best_prediction(rows, targets[:, column]))
 
 
+def test_a_row_left_out_of_a_ridge_misses_by_its_residual_over_its_share() -> None:
+    rng = np.random.default_rng(5)
+    rows, target = rng.normal(0, 1, (9, 3)), rng.normal(2, 1, 9)
+    scaled = rows / rows.std(axis=0)
+    for penalty, left_out in zip(PENALTIES * 9, Ridge.of(rows).left_out, strict=True):
+        slope, level = slow_fit(scaled, target, penalty)
+        for i in range(9):
+            without, without_level = slow_fit(np.delete(scaled, i, axis=0), np.delete(target, i), penalty)
+            missed = target[i] - scaled[i] @ without - without_level
+            assert (target[i] - scaled[i] @ slope - level) / left_out[i] == pytest.approx(missed)
+
+
 @pytest.mark.parametrize("setting", [0.2, 2.0])
 def test_induction_of_calimera(setting: float) -> None:
     """From the last step back: who would wait there pays what waiting led to, all others what deciding costs."""
