@@ -14,7 +14,10 @@ import polars as pl
 
 from kvec.read.authors import read_authors
 from kvec.read.catalogue import datasets as known_datasets
+from kvec.read.fgnet import ENDING as FGNET
+from kvec.read.fgnet import read_fgnet
 from kvec.read.packets.learning import read_captures
+from kvec.read.packets.tables import holds_captures
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import read_table
 from kvec.read.synthetic import SYNTHETIC_SCHEMA, planted_tangles, synthetic_traffic
@@ -27,7 +30,8 @@ from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Visibility
 from kvec.words.errors import DataError, SettingError
-from kvec.words.schema import Schema, Tangling
+from kvec.words.flows import FlowSettings
+from kvec.words.schema import Field, Schema, Tangling
 
 SCHEMAS = Path(read_table.__code__.co_filename).with_name("schemas")
 NAMES = {  # as `kvec datasets` calls them, and the schema that reads their table
@@ -38,8 +42,14 @@ NAMES = {  # as `kvec datasets` calls them, and the schema that reads their tabl
     "sepsis": ("Sepsis", "sepsis.toml"),
     "traffic-fines": ("Traffic fines", "traffic_fines.toml"),
     "ustc-tfc2016": ("USTC-TFC2016", ""),
-    "traffic-app": ("Traffic-App", ""),
+    "traffic-app": ("Traffic-App", "traffic_fg.toml"),
 }
+IOT_CAPTURES = Schema(  # what iot_sentinel.toml says of the same packets as a table
+    values=tuple(Field(name, kind="categorical") for name in ("size", "direction", "server_port")),
+    match=("size", "direction", "server_port"),
+    packets=FlowSettings(min_packets=1),
+    tangling=Tangling(3, "group", "common"),
+)
 MADE = {  # kind of Synthetic-Traffic, tangles, length, signal; the paper's are 5,000 tangles of two flows of 100
     "synthetic-early": ("early", 5000, 100, 10),
     "synthetic-late": ("late", 5000, 100, 10),
@@ -47,6 +57,7 @@ MADE = {  # kind of Synthetic-Traffic, tangles, length, signal; the paper's are 
     "made-late": ("late", 150, 24, 6),
 }
 PLANTED = "planted"
+HALVES = ("benign", "malware")  # the folders of USTC-TFC2016
 LOOKED_AT = 200  # tangles in which it is counted what items see
 
 
@@ -82,19 +93,19 @@ class Parts:
 
 def find_datasets(given: Iterable[str]) -> dict[str, str]:
     """The data sets that folders hold, and those given as NAME=PATH; made ones are always there, without a path."""
-    found = dict.fromkeys([*MADE, PLANTED], "")
+    found, named = dict.fromkeys([*MADE, PLANTED], ""), {}
     for entry in given:
         name, equals, path = entry.partition("=")
         if equals and name in NAMES:
             if not Path(path).exists():
                 raise DataError(f"{path}: no such file or folder, given as {name}")
-            found[name] = path
+            named[name] = path
         elif equals and not Path(entry).exists():
             raise SettingError(f"unknown data set {name!r} in --data {entry}; known: {', '.join(NAMES)}")
         else:
-            there = {each.name: each for each in known_datasets(entry) if each.state == "present"}
-            found |= {name: there[called].path for name, (called, _) in NAMES.items() if called in there}
-    return found
+            there = {each.name: Path(each.path) for each in known_datasets(entry) if each.state == "present"}
+            found |= {name: str(_whole(there[called])) for name, (called, _) in NAMES.items() if called in there}
+    return found | named
 
 
 def read_parts(dataset: str, data: Mapping[str, str], sizes: Sizes, seed: int) -> Parts:
@@ -179,13 +190,34 @@ def _read(base: str, path: str) -> Table:
         raise DataError(f"there is no data for {base}; give it with --data FOLDER, or --data {base}=PATH")
     place = Path(path)
     folder = place if place.is_dir() else place.parent
+    schema = Schema.from_toml(SCHEMAS / NAMES[base][1]) if NAMES[base][1] else None
     if base == "movielens-1m":
-        frame, schema = read_movielens(folder)
-        return read_table(frame, schema)
+        return read_table(*read_movielens(folder))
     if base == "ustc-tfc2016":
-        top = folder.parent if folder.name.lower() in ("benign", "malware") else folder
-        return read_captures(top, labels="by-file")
-    if place.suffix == ".npy" or (place.is_dir() and any(place.glob("*.npy"))):
-        frame, schema = read_authors(place)
-        return read_table(frame, schema)
-    return read_table(place, Schema.from_toml(SCHEMAS / NAMES[base][1]))
+        return read_captures(_halves(folder), labels="by-file", passed_by=_refuse)
+    if base == "iot-sentinel" and holds_captures(place):
+        devices = place if place.is_dir() else folder.parent
+        return read_captures(devices, IOT_CAPTURES, labels="by-folder", passed_by=_refuse)
+    if base == "fgnet-d1" and (place.name.endswith(FGNET) or any(place.glob(f"*/*/*{FGNET}"))):
+        return read_table(read_fgnet(place if place.is_dir() else place.parents[2]), schema)
+    if place.suffix == ".npy" or any(place.glob("*.npy")):
+        return read_table(*read_authors(place))
+    return read_table(place, schema)
+
+
+def _whole(file: Path) -> Path:
+    """All of a data set of which one file was found: rows of the authors in several files are one set."""
+    is_part = file.suffix == ".npy" and not file.stem.lower().startswith("traffic")
+    return file.parent if is_part else file
+
+
+def _halves(folder: Path) -> list[Path]:
+    """The folders Benign and Malware, given either or what holds them, else the folder itself."""
+    top = folder.parent if folder.name.lower() in HALVES else folder
+    found = sorted(each for each in top.iterdir() if each.is_dir() and each.name.lower() in HALVES)
+    return found or [folder]
+
+
+def _refuse(why: str) -> None:
+    """Experiments on a part of the captures would be taken for experiments on all."""
+    raise DataError(why)
