@@ -102,7 +102,10 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
     folder = wishes.folder
     folder.mkdir(parents=True, exist_ok=True)
     say(f"tuning on the validation part of {dataset}, {wishes.trials} settings of each of {', '.join(SPACES)}")
-    tried = tune_all(dataset, data, sizes, wishes.trials, folder / "tuning.journal", jobs, say)
+    try:
+        tried = tune_all(dataset, data, sizes, wishes.trials, folder / "tuning.journal", jobs, say)
+    except KeyboardInterrupt:
+        raise Stopped(f"stopped; what was tried is kept in {folder}; repeat the command to go on") from None
     write_tuning(tried, folder)
     say(f"what was tried is in {folder / 'tuning.csv'}; --tuned {folder / 'tuned.toml'} takes what was best")
     return 0

@@ -60,20 +60,32 @@ TRAININGS: dict[str, Training] = {
 
 
 def settings_of(name: str, tuned: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """The settings of a training over the preset, the tuned ones before its own, sorted."""
+    """The settings of a training over the preset, sorted: its own, and tuned ones.
+
+    Its own tuned settings go before what it stands for; those of another training after what sets it apart.
+    """
     require_choice(name, TRAININGS, "a training")
     training = TRAININGS[name]
     own = dict(setting.split("=") for setting in training.settings)
-    chosen = own | {setting: str(value) for setting, value in tuned.get(training.tuned_as or name, {}).items()}
+    found = {setting: str(value) for setting, value in tuned.get(training.tuned_as or name, {}).items()}
+    chosen = found | own if training.tuned_as else own | found
     return tuple(f"{setting}={value}" for setting, value in sorted(chosen.items()))
 
 
 def read_tuned(path: Path = TUNED) -> dict[str, dict[str, Any]]:
     """The settings that a search on validation found for trainings; `kvec reproduce tune` makes such a file."""
-    found = {name: require_group(entries, name, path.name) for name, entries in read_toml(path, "tuning").items()}
-    require_known(found, TRAININGS, "training", path.name)
-    for name, entries in found.items():
-        Config().override(f"{setting}={value}" for setting, value in entries.items())
-        if name != (TRAININGS[name].tuned_as or name):
-            raise SettingError(f"{path.name}: {name} takes the settings of {TRAININGS[name].tuned_as}; leave it out")
+    plain = read_toml(path, "tuning")
+    require_known(plain, TRAININGS, "training", path.name)
+    found = {}
+    for name, given in plain.items():
+        if other := TRAININGS[name].tuned_as:
+            raise SettingError(f"{path.name}: {name} takes the settings of {other}; leave it out")
+        groups: dict[str, dict[str, Any]] = {}
+        for setting, value in require_group(given, name, path.name).items():
+            group, dot, entry = setting.partition(".")
+            groups.setdefault(group, {}).update({entry: value} if dot else require_group(value, setting, path.name))
+        Config.from_dict(groups, f"{path.name}, [{name}]")
+        found[name] = {
+            f"{group}.{entry}": value for group, entries in groups.items() for entry, value in entries.items()
+        }
     return found

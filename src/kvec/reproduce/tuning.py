@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from multiprocessing import get_context
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,11 @@ from kvec.learn.fitting import Progress, fit_model
 from kvec.learn.trainer import kept_of
 from kvec.reproduce.cell import cell_config
 from kvec.reproduce.datasets import read_parts
-from kvec.reproduce.plan import Cell, Sizes
+from kvec.reproduce.plan import Cell, Outcome, Sizes
+from kvec.reproduce.pool import Finished, run_cells
 from kvec.reproduce.trainings import TRAININGS
 from kvec.words.config import Config
-from kvec.words.errors import SettingError
+from kvec.words.errors import DataError, KvecError, MissingExtra
 
 Space = dict[str, tuple[float, float, bool] | tuple[str, ...]]  # least, most, whether on a log scale; or choices
 GRADIENT = "training.policy_gradient"
@@ -40,6 +40,9 @@ SPACES: dict[str, Space] = {
                     "training.weight_decay": (1e-5, 1e-2, True)},
 }  # fmt: skip
 SWEPT = "training.beta=0.02"  # the middle of the sweep of methods that are swept
+WORK = "kvec.reproduce.tuning:tune_cell"
+_JOURNAL, _TRIALS = "tuning.journal", "tuning.trials"  # what processes are told beside the paths of data sets
+_DIVERGED = {"hm": 0.0, "accuracy": 0.0, "earliness": 1.0, "epochs": 0.0}
 
 
 @dataclass(frozen=True)
@@ -59,18 +62,34 @@ class Trial:
 
 def tune_all(
     dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path, jobs: int,
-    tell: Callable[[str], object],
+    tell: Callable[[str], object], work: str = WORK,
 ) -> list[Trial]:  # fmt: skip
-    """Tune every training in processes of its own; what was tried before, and is in `storage`, is not tried again."""
+    """Tune every training in processes of their own; what was tried before, and is in `storage`, is not tried again."""
     _optuna()
-    found = []
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        waiting = [pool.submit(tune, name, dataset, dict(data), sizes, trials, storage) for name in SPACES]
-        for done in as_completed(waiting):
-            found += done.result()
-            best = max(done.result(), key=lambda trial: trial.hm)
+    told = {**data, _JOURNAL: str(storage.absolute()), _TRIALS: str(trials)}
+    found: dict[str, list[Trial]] = {}
+    failed: list[Finished] = []
+    events = run_cells([(Cell(dataset, name, "", None, 0, "tuning"), sizes) for name in SPACES], told, jobs, work=work)
+    with closing(events):
+        for event in events:
+            if not isinstance(event, Finished):
+                continue
+            if event.outcome is None:
+                failed.append(event)
+                continue
+            tried = found[event.cell.training] = [Trial(**row) for row in event.outcome.points]
+            best = _best(tried)
             tell(f"{best.training}: HM {best.hm:.4f} on validation by {' '.join(_written(best.settings))}")
-    return sorted(found, key=lambda trial: (list(SPACES).index(trial.training), trial.number))
+    if failed:
+        reasons = "; ".join(f"{each.cell.training}: {each.error}" for each in failed)
+        raise DataError(f"tuning failed, and can be gone on with by the same command: {reasons}")
+    return [trial for name in SPACES for trial in found[name]]
+
+
+def tune_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
+    """Tune the training of a cell in this process; its points are what was tried."""
+    tried = tune(cell.training, cell.dataset, data, sizes, int(data[_TRIALS]), Path(data[_JOURNAL]))
+    return Outcome({}, [asdict(trial) for trial in tried])
 
 
 def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path) -> list[Trial]:
@@ -79,14 +98,13 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
     torch.set_num_threads(1)
     study = optuna.create_study(
         study_name=f"{name} on {dataset}, {sizes.train_seconds:g} s", direction="maximize", load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(seed=0),
-        storage=optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(storage))),
+        # the journal's lock is a link to it, which Optuna can only follow by an absolute path
+        storage=optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(storage.absolute()))),
     )  # fmt: skip
-    if not study.get_trials(deepcopy=False):
-        stands = _as_it_stands(name, sizes)
-        study.enqueue_trial(stands)
-        for choice in SPACES[name].get(GRADIENT, ())[1:]:  # what matters most to sampled policies
-            study.enqueue_trial(stands | {GRADIENT: choice})
+    states = optuna.trial.TrialState
+
+    def those(*wanted: Any) -> list[Any]:
+        return [trial for trial in study.get_trials(deepcopy=False) if trial.state in wanted]
 
     def objective(trial: Any) -> float:
         chosen = {setting: _suggested(trial, setting, space) for setting, space in SPACES[name].items()}
@@ -96,14 +114,17 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
         trial.set_user_attr("settings", chosen)
         return float(record["hm"])
 
-    def over() -> list[Any]:
-        return [t for t in study.get_trials(deepcopy=False) if t.state == optuna.trial.TrialState.COMPLETE]
-
-    study.optimize(objective, n_trials=max(trials - len(over()), 0))
+    known = [trial.system_attrs.get("fixed_params") for trial in those(states.COMPLETE, states.WAITING)]
+    for first in _first(name, sizes):
+        if first not in known:  # never tried, or stopped in the midst of it
+            study.enqueue_trial(first)
+    for number in range(len(those(states.COMPLETE)), trials):
+        study.sampler = optuna.samplers.TPESampler(seed=number)  # gone on with, it draws as if never stopped
+        study.optimize(objective, n_trials=1)
     return [
         Trial(name, number, t.user_attrs["settings"], dataset, sizes.train_seconds, int(t.user_attrs["epochs"]),
               *(float(t.user_attrs[measure]) for measure in ("hm", "accuracy", "earliness")))
-        for number, t in enumerate(over())
+        for number, t in enumerate(those(states.COMPLETE)[:trials])
     ]  # fmt: skip
 
 
@@ -119,9 +140,13 @@ def write_tuning(tried: Sequence[Trial], folder: Path) -> None:
                              t.epochs, *measures])  # fmt: skip
     lines = ["# The best by HM on validation of the settings that kvec reproduce tune has tried; see tuning.csv."]
     for name in dict.fromkeys(t.training for t in tried):
-        best = max((t for t in tried if t.training == name), key=lambda t: t.hm)
+        best = _best([t for t in tried if t.training == name])
         lines += ["", f"[{name}]", *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in best.settings.items())]
     (folder / "tuned.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _best(tried: Sequence[Trial]) -> Trial:
+    return max(tried, key=lambda trial: (trial.hm, trial.accuracy))
 
 
 def _written(settings: Mapping[str, Any]) -> list[str]:
@@ -131,22 +156,30 @@ def _written(settings: Mapping[str, Any]) -> list[str]:
 def _validate(
     name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, settings: tuple[str, ...]
 ) -> dict[str, float]:
+    """What validation says of settings, and how many epochs there were; the test part is not looked at."""
     training = TRAININGS[name]
     swept = (SWEPT,) if training.is_sampled else ()
     cell = Cell(dataset, name, "", None, 0, "tuning", (*swept, *settings))
     parts = read_parts(dataset, data, sizes, cell.seed)
-    frames = parts.arranged(cell.seed, training.is_alone)
+    learned, held_out, _ = parts.arranged(cell.seed, training.is_alone)
     config = cell_config(cell, sizes, training, parts)
-    model = fit_model(
-        frames[0], frames[1], parts.schema, config, torch.device("cpu"), {}, None, Progress(), training.network,
-        sizes.train_seconds,
-    )  # fmt: skip
+    try:
+        model = fit_model(
+            learned, held_out, parts.schema, config, torch.device("cpu"), {}, None, Progress(), training.network,
+            sizes.train_seconds,
+        )  # fmt: skip
+    except KvecError:
+        raise
+    except ValueError:  # scores that are no numbers
+        return _DIVERGED
     return kept_of(model.history, model.config.training) | {"epochs": float(len(model.history))}
 
 
-def _as_it_stands(name: str, sizes: Sizes) -> dict[str, Any]:
+def _first(name: str, sizes: Sizes) -> list[dict[str, Any]]:
+    """The settings that are tried before any search: as they stand, and with the other gradient of sampled policies."""
     config = Config.preset(sizes.preset).override(TRAININGS[name].settings)
-    return {setting: config.get(setting) for setting in SPACES[name]}
+    stands = {setting: config.get(setting) for setting in SPACES[name]}
+    return [stands, *(stands | {GRADIENT: other} for other in SPACES[name].get(GRADIENT, ())[1:])]
 
 
 def _suggested(trial: Any, setting: str, space: tuple[Any, ...]) -> Any:
@@ -160,6 +193,6 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise SettingError("tuning needs Optuna; install it with: pip install 'kvec[reproduce]'") from None
+        raise MissingExtra("kvec reproduce tune needs optuna; pip install 'kvec[reproduce]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
