@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from kvec.decide.model import build_network
-from kvec.learn import pacing
 from kvec.learn.fitting import Progress, fit_model
 from kvec.learn.pacing import epochs_within
 from kvec.read.rows import read_table
@@ -40,6 +39,19 @@ def test_epochs_are_those_that_fit(ticking: None, seconds: float, epochs: int) -
     assert abs(epochs_within(seconds, network, tangles, CONFIG) - epochs) <= 0.1 * epochs + 0.5
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_few_large_tangles_are_tried_again_and_again(ticking: None, n: int) -> None:
+    tangles, vocabulary = learned(n)  # half a second each
+    network = build_network(vocabulary, CONFIG.encoder, False)
+    assert epochs_within(10.0 * n, network, tangles, CONFIG) == pytest.approx(20, rel=0.2)
+
+
+def test_a_clock_may_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "process_time", lambda: 1.0)
+    tangles, vocabulary = learned(4)
+    assert epochs_within(5.0, build_network(vocabulary, CONFIG.encoder, False), tangles, CONFIG) == 50
+
+
 def test_trying_leaves_the_network_as_it_was(ticking: None) -> None:
     tangles, vocabulary = learned(8)
     network = build_network(vocabulary, CONFIG.encoder, False)
@@ -59,8 +71,3 @@ def test_a_model_is_trained_for_the_epochs_that_fit(monkeypatch: pytest.MonkeyPa
         frame, frame, SYNTHETIC_SCHEMA, CONFIG, torch.device("cpu"), {}, None, Progress(), seconds=1.0
     )  # fmt: skip
     assert len(model.history) == model.config.training.epochs == 2
-
-
-def test_fewer_batches_than_warm_up_make_one_epoch() -> None:
-    tangles, vocabulary = learned(pacing.WARM_UP)
-    assert epochs_within(100.0, build_network(vocabulary, CONFIG.encoder, False), tangles, CONFIG) == 1

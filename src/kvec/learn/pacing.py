@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from itertools import chain
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from kvec.words.config import Config
 
 WARM_UP = 2  # batches that pay for compiling and for first allocations
 SHARE = 0.03  # of the given time, spent on trying
+TICK = 1e-3  # a clock may stand still for as long as this
 
 
 def epochs_within(seconds: float, network: Network, training: Tangles, config: Config) -> int:
@@ -30,9 +32,10 @@ def epochs_within(seconds: float, network: Network, training: Tangles, config: C
     delays = delay(training, settings)
     rng = np.random.default_rng(settings.seed)
     run.network.train()
+    batches = chain.from_iterable(plan_epoch(training, settings, rng) for _ in range(WARM_UP + 1))
     spent, n_items = 0.0, 0
     with torch.random.fork_rng(devices=[]):
-        for step, members in enumerate(plan_epoch(training, settings, rng)):
+        for step, members in enumerate(batches):
             batch = Batch.of(training, members)
             started = time.process_time()
             train_batch(run, batch, rule, settings, delays, weights, rng, settings.delay_cost)
@@ -41,6 +44,4 @@ def epochs_within(seconds: float, network: Network, training: Tangles, config: C
                 n_items += len(batch.items)
             if spent > SHARE * seconds:
                 break
-    if not n_items:
-        return 1
-    return min(max(round(seconds / (spent / n_items * training.n_items)), 1), settings.epochs)
+    return min(max(round(seconds * n_items / (max(spent, TICK) * training.n_items)), 1), settings.epochs)
