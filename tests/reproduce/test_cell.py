@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
 import polars as pl
 import pytest
 
-from kvec.reproduce.cell import run_cell
+from kvec.decide.scoring import Scores
+from kvec.decide.triggers.base import Prefixes
+from kvec.read.rows import read_table
+from kvec.report.curves import Traces, accuracy_at_end, best_threshold
+from kvec.reproduce import cell as cell_module
+from kvec.reproduce.cell import BINS, Seen, curves, looks, measure, run_cell
 from kvec.reproduce.datasets import read_parts
 from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.trainings import TRAININGS, settings_of
+from kvec.tangle.tangles import Tangles, encode_tangles
+from kvec.tangle.vocabulary import Vocabulary
+from kvec.words.config import Config
+from kvec.words.schema import Schema
 
 SIZES = Sizes(train=40, validation=20, test=20, epochs=2)
 TINY = ("encoder.width=16", "encoder.heads=2", "encoder.feed_forward=16", "encoder.fusion=16", "encoder.blocks=1")
@@ -100,3 +113,114 @@ def test_keys_are_tangled_anew() -> None:
 def test_folds_test_every_unit_once() -> None:
     tested = [set(read_parts("planted", {}, Sizes(folds=5), fold).test["tangle"]) for fold in range(5)]
     assert len(set.union(*tested)) == sum(len(each) for each in tested) == 100  # every second group of ten
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_validation_and_test_are_scored_by_the_weights_that_are_kept(
+    keep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[tuple[Seen, Seen]] = []
+    monkeypatch.setattr(cell_module, "curves", lambda cell, training, known, test: held.append((known, test)) or [])
+    own = (*settings_of("srn", {}), *TINY, f"training.keep={keep}", "training.learning_rate=0.02")
+    row = run_cell(Cell("made-early", "srn", "", None, 0, "smoke", own), replace(SIZES, epochs=4), {}).cell
+    (known, test) = held[0]
+    theta, hm = best_threshold(known.traces)
+    assert row["theta"] == f"{theta:.6g}" and row["validation_hm"] == f"{hm:.4f}"
+    of_epochs = str(row["hm_by_epoch"]).split()
+    assert row["validation_hm"] == (max(of_epochs) if keep == "best" else of_epochs[-1])
+    assert row["end_accuracy"] == f"{accuracy_at_end(test.traces):.4f}"
+
+
+def test_what_is_fitted_and_chosen_comes_from_validation_alone() -> None:
+    known, test = seen(0), seen(1)
+    turned = Seen.__new__(Seen)
+    turned.traces = replace(test.traces, truth=1 - test.traces.truth)
+    turned.prefixes = replace(test.prefixes, truth=1 - test.prefixes.truth)
+    cell = Cell("planted", "kvec", "", None, 0, "smoke")
+    points = [list(curves(cell, TRAININGS["kvec"], known, each)) for each in (test, turned)]
+    for one, other in zip(*points, strict=True):
+        assert one[:3] == other[:3] and np.array_equal(one[3], other[3])
+
+
+def seen(seed: int, n: int = 40) -> Seen:
+    """Scores of sequences of three items, drawn at random."""
+    rng = np.random.default_rng(seed)
+    truth, offsets = rng.integers(0, 2, n), 3 * np.arange(n + 1)
+    first = rng.random(3 * n)
+    probabilities = np.stack([first, 1 - first], axis=1)
+    made = Seen.__new__(Seen)
+    made.traces = Traces(
+        offsets, rng.random(3 * n), probabilities.argmax(1), probabilities.max(1), truth, np.arange(n)
+    )  # fmt: skip
+    made.prefixes = Prefixes(offsets, probabilities, truth)
+    return made
+
+
+def labelled_tangles() -> tuple[Tangles, Scores]:
+    """Five tangles of two sequences; the class c is not in training. Probabilities tell the row they stand in."""
+    items = [
+        {"tangle": t, "key": k, "size": 10 * t + k, "label": "abc"[(t + k) % 3], "order": i}
+        for t in range(5)
+        for i in range(2 + t)
+        for k in range(2)
+    ]
+    schema = Schema.from_dict({"tangle": "tangle", "order": "order", "values": ["size"], "label": "label"})
+    table = read_table(pl.DataFrame(items), schema)
+    learned = table.frame.filter(pl.col("label.label") != "c")
+    tangles = encode_tangles(table.frame, table.schema, Vocabulary.fit(learned, table.schema))
+    share = np.linspace(0.1, 0.9, tangles.n_items, dtype=np.float32)
+    return tangles, Scores(tangles.offsets, share, (np.stack([share, 1 - share], axis=1),))
+
+
+def test_sequences_of_a_class_that_training_does_not_have_are_left_out() -> None:
+    tangles, scores = labelled_tangles()
+    found = Seen(tangles, scores)
+    rows, truth = [], []
+    for s in range(tangles.n_sequences):
+        t, k = divmod(s, 2)
+        if (t + k) % 3 < 2:
+            truth.append((t + k) % 3)
+            rows += list(range(tangles.offsets[s], tangles.offsets[s + 1]))
+    assert len(truth) < tangles.n_sequences
+    assert found.traces.truth.tolist() == found.prefixes.truth.tolist() == truth
+    assert found.traces.halt == pytest.approx(scores.halt[rows])
+    assert found.prefixes.probabilities == pytest.approx(scores.classes[0][rows])
+    assert np.flatnonzero(found.kept).tolist() == rows
+
+
+def test_attention_is_gathered_by_the_share_of_its_own_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    tangles, scores = labelled_tangles()
+    n = int(tangles.offsets[tangles.sequence_starts[3]])
+    inside = np.linspace(0, 1, n)
+    monkeypatch.setattr(cell_module, "LOOKED_AT", 3)
+    monkeypatch.setattr(cell_module, "attention_shares", lambda *given: (inside, 1 - inside))
+    model = SimpleNamespace(network=None, config=Config())
+    rows = looks(model, tangles, Seen(tangles, scores), "cell")  # type: ignore[arg-type]
+    held: dict[str, list[tuple[float, bool]]] = {}
+    for s in range(6):
+        t, k = divmod(s, 2)
+        for i in range(2 + t):
+            if (t + k) % 3 < 2:
+                row = int(tangles.offsets[s]) + i
+                end = min(end for end in BINS if (i + 1) / (2 + t) <= end + 1e-9)
+                is_right = int(scores.classes[0][row].argmax()) == (t + k) % 3
+                held.setdefault(f"{end:.2f}", []).append((inside[row], is_right))
+    assert [row["earliness"] for row in rows] == sorted(held)
+    for row in rows:
+        shares, right = zip(*held[row["earliness"]], strict=True)
+        assert row["items"] == len(shares)
+        assert float(row["inside"]) == pytest.approx(np.mean(shares), abs=1e-4)
+        assert float(row["outside"]) == pytest.approx(1 - np.mean(shares), abs=1e-4)
+        assert float(row["accuracy"]) == pytest.approx(np.mean(right), abs=1e-4)
+
+
+def test_new_sequences_are_measured_by_themselves() -> None:
+    test = seen(2)
+    test.n_classes = 2
+    is_new = np.arange(40) % 3 == 0
+    stops = np.where(is_new, 1, 3)
+    told = measure(test, stops, is_new)
+    assert told["new_earliness"] == "0.33333" and float(told["earliness"]) > 0.33334
+    is_right = test.traces.decided(stops)[0] == test.traces.truth
+    assert float(told["new_accuracy"]) == pytest.approx(is_right[is_new].mean(), abs=1e-5)
+    assert "new_hm" not in measure(test, stops, np.zeros(40, bool))
