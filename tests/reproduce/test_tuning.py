@@ -206,6 +206,15 @@ def test_the_command_writes_what_was_tried_and_what_was_best(
     assert read_tuned(tmp_path / "tuned.toml") == {name: {"training.learning_rate": 0.002} for name in SPACES}
 
 
+@pytest.mark.parametrize(
+    "words", [["--list"], ["--report-only"], ["--only", "kvec"], ["--seeds", "0"], ["--minutes", "1"]]
+)
+def test_what_tuning_has_not_is_refused(tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "tune", "--out", str(tmp_path), *words]) != 0
+    told = f"kvec: {words[0]} is for experiments; kvec reproduce tune takes --trials\n"
+    assert capsys.readouterr().err == told and not list(tmp_path.iterdir())
+
+
 def test_optuna_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtra, match=r"tune needs optuna; pip install 'kvec\[reproduce\]'"):

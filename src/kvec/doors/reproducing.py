@@ -93,6 +93,12 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
     """Search settings for every training, on validation, and write what was found beside what was tried."""
     if wishes.trials < 1:
         raise SettingError(f"--trials is {wishes.trials}; at least one is needed")
+    others = {
+        "--only": wishes.only, "--seeds": wishes.seeds, "--minutes": wishes.minutes, "--tuned": wishes.tuned,
+        "--list": wishes.is_list, "--report-only": wishes.is_report,
+    }  # fmt: skip
+    if meant := [name for name, wish in others.items() if wish not in ("", None, False)]:
+        raise SettingError(f"{meant[0]} is for experiments; kvec reproduce tune takes --trials")
     data = find_datasets(wishes.data)
     dataset = next((name for name in profile.datasets if name in data), "")
     if not dataset:
