@@ -35,8 +35,12 @@ SECOND = Sizes(train=12, validation=8, test=8, train_seconds=1.0)
 class Tried(list[dict[str, str]]):
     """Stands in for training: keeps the settings of each trial, and rates them by the learning rate."""
 
+    def __init__(self) -> None:
+        self.sizes: list[Sizes] = []
+
     def __call__(self, name: str, dataset: str, data: Any, sizes: Sizes, settings: tuple[str, ...]) -> dict[str, float]:
         self.append(dict(setting.split("=") for setting in settings))
+        self.sizes.append(sizes)
         return {"hm": float(self[-1]["training.learning_rate"]), "accuracy": 0.5, "earliness": 0.5, "epochs": 2.0}
 
 
@@ -69,6 +73,13 @@ def test_a_search_that_was_stopped_draws_as_one_that_was_not(tmp_path: Path, tri
         tune("kvec", "planted", {}, SIZES, trials, tmp_path / "stopped")
     tune("kvec", "planted", {}, SIZES, 5, tmp_path / "whole")
     assert tried[:5] == tried[5:] and len({str(each) for each in tried[:5]}) == 5
+
+
+def test_all_trials_of_a_training_have_as_many_epochs(tmp_path: Path, tried: Tried) -> None:
+    for trials in (2, 3):
+        tune("srn", "planted", {}, SECOND, trials, tmp_path / "journal")
+    alike = replace(SECOND, epochs=2, train_seconds=0.0)
+    assert tried.sizes == [SECOND, alike, alike]
 
 
 @pytest.mark.parametrize("name", SPACES)

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +106,14 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
     def those(*wanted: Any) -> list[Any]:
         return [trial for trial in study.get_trials(deepcopy=False) if trial.state in wanted]
 
+    def paced() -> Sizes:
+        """The epochs of the first trial for all others: a share of an epoch more would count for more than settings."""
+        epochs = [int(trial.user_attrs["epochs"]) for trial in those(states.COMPLETE) if trial.user_attrs["epochs"]]
+        return replace(sizes, epochs=epochs[0], train_seconds=0.0) if epochs else sizes
+
     def objective(trial: Any) -> float:
         chosen = {setting: _suggested(trial, setting, space) for setting, space in SPACES[name].items()}
-        record = _validate(name, dataset, data, sizes, tuple(_written(chosen)))
+        record = _validate(name, dataset, data, paced(), tuple(_written(chosen)))
         for measure in ("hm", "accuracy", "earliness", "epochs"):
             trial.set_user_attr(measure, record[measure])
         trial.set_user_attr("settings", chosen)
