@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from kvec.decide.checkpoint import (
     save_progress,
     validation_arrays,
 )
+from kvec.decide.scoring import Scores
 from kvec.words.config import Config
 from kvec.words.errors import ModelError
 from kvec.words.schema import Field, Schema
@@ -36,9 +38,9 @@ HISTORY = [{"epoch": 1.0, "hm": 0.1 + 0.2}, {"epoch": 2.0, "hm": 1 / 3}]
 def model(threshold: float = 0.3) -> Trained:
     classes = [np.full((3, len(names)), 1 / len(names), np.float32) for names in VOCABULARY.labels]
     labels = np.zeros((2, len(classes)), np.int32)
-    kept = validation_arrays(
-        np.array([0, 2, 3]), np.array([0.1, 0.2, 0.3], np.float32), classes, labels, np.zeros(2, np.int32)
-    )
+    scores = Scores(np.array([0, 2, 3]), np.array([0.1, 0.2, 0.3], np.float32), tuple(classes))
+    held_out = SimpleNamespace(labels=labels, tangle_of=np.zeros(2, np.int32), time=None)
+    kept = validation_arrays(held_out, scores)
     network = small_network().float()
     return Trained(network, VOCABULARY, SCHEMA, Config(encoder=SMALL), True, threshold, HISTORY, None, kept, {"n": 1})
 

@@ -9,13 +9,14 @@ validation.safetensors   scores on the validation part, from which other operati
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ from kvec import __version__
 from kvec.decide.deployed import Deployed, deploy
 from kvec.decide.folder import FORMAT, POLICY_INPUTS, as_damage, digest, read_folder
 from kvec.decide.model import Network, build_network
+from kvec.decide.operating import OperatingPoint
+from kvec.decide.scoring import Scores
+from kvec.tangle.tangles import Tangles
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import ModelError
@@ -52,6 +56,14 @@ class Trained:
     split: dict[str, Any] | None = None
     validation: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)  # what it was trained on, in numbers
+    delay_cost: float | None = None  # what the policy is told of the cost of waiting, where it has a dial
+
+    def turned(self, point: OperatingPoint) -> Trained:
+        """The same model at another operating point."""
+        network = copy.deepcopy(self.network)
+        if point.delay_cost is not None:
+            network.turn(point.delay_cost)
+        return replace(self, network=network, threshold=point.threshold, delay_cost=point.delay_cost)
 
     def deployed(self) -> Deployed:
         """The same as streams need it."""
@@ -82,8 +94,8 @@ def save_model(model: Trained, path: str | Path) -> None:
             "kvec": __version__,
             "settings": model.config.to_dict(),
             "schema": model.schema.to_dict(),
-            "operating_point": {"threshold": model.threshold},
-            "policy_inputs": POLICY_INPUTS,
+            "operating_point": {"threshold": model.threshold, "delay_cost": model.delay_cost},
+            "policy_inputs": [*POLICY_INPUTS[: 1 if model.delay_cost is None else 2]],
             "has_time": model.has_time,
             "split": model.split,
             "about": model.about,
@@ -126,6 +138,7 @@ def load_model(path: str | Path) -> Trained:
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
             load_arrays(folder.files["validation.safetensors"]), folder.card["about"],
+            folder.card["operating_point"].get("delay_cost"),
         )  # fmt: skip
 
 
@@ -173,9 +186,15 @@ def _is_replaceable(path: Path) -> bool:
     return path.is_dir() and ((path / "kvec.json").is_file() or not any(path.iterdir()))
 
 
-def validation_arrays(offsets: npt.NDArray[np.int64], halt: npt.NDArray[np.float32],
-                      classes: Sequence[npt.NDArray[np.float32]], labels: npt.NDArray[np.int32],
-                      tangle: npt.NDArray[np.int32]) -> dict[str, npt.NDArray[Any]]:  # fmt: skip
+def validation_arrays(tangles: Tangles, scores: Scores) -> dict[str, npt.NDArray[Any]]:
     """The validation scores as the folder keeps them: one entry per array, `classes.0`, `classes.1`, … by column."""
-    named = {f"classes.{i}": scores for i, scores in enumerate(classes)}
-    return {"offsets": offsets, "halt": halt, "labels": labels, "tangle": tangle, **named}
+    kept: dict[str, npt.NDArray[Any]] = {
+        "offsets": scores.offsets, "halt": scores.halt, "labels": tangles.labels, "tangle": tangles.tangle_of,
+        **{f"classes.{i}": probabilities for i, probabilities in enumerate(scores.classes)},
+    }  # fmt: skip
+    if scores.knots is not None:
+        kept["knots"] = scores.knots
+    if tangles.time is not None:
+        since = tangles.time - tangles.time[tangles.sequences.first][tangles.sequences.sequence]
+        kept["elapsed"] = since[tangles.sequences.by_sequence].astype(np.float32)
+    return kept

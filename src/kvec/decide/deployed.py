@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load as load_arrays
 
+from kvec.decide.dial import mixture
 from kvec.decide.folder import Folder, as_damage, read_folder
+from kvec.decide.operating import Held, OperatingPoint, require_turnable
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
@@ -47,6 +49,13 @@ class Deployed:
     def deployed(self) -> Deployed:
         """This model itself."""
         return self
+
+    def turned(self, point: OperatingPoint) -> Deployed:
+        """The same model at another operating point."""
+        weights = dict(self.weights)
+        if point.delay_cost is not None:
+            weights["dial"] = mixture(point.delay_cost, len(weights["dial"]))[0].astype(weights["dial"].dtype)
+        return replace(self, weights=weights, threshold=point.threshold)
 
     def to_plain(self) -> dict[str, Any]:
         """All but the weights as plain data."""
@@ -92,8 +101,14 @@ def deploy(folder: Folder) -> Deployed:
     )
 
 
-def load_deployed(path: str | Path) -> Deployed:
-    """Read a model folder without PyTorch; a damaged, foreign or newer one is refused."""
+def load_deployed(path: str | Path, target: Mapping[str, float] | None = None) -> Deployed:
+    """Read a model folder without PyTorch, at the operating point that meets a target; what is damaged is refused."""
     folder = read_folder(path)
     with as_damage(path):
-        return deploy(folder)
+        model = deploy(folder)
+        if not target:
+            return model
+        held = Held.of(load_arrays(folder.files["validation.safetensors"]))
+        now = OperatingPoint(model.threshold, folder.card["operating_point"].get("delay_cost"))
+    require_turnable(model.config)
+    return model.turned(held.choose(target, now))

@@ -16,7 +16,7 @@ from kvec import __version__
 from kvec.words.errors import KvecError, ModelError
 
 FORMAT = 1
-POLICY_INPUTS = ["representation"]  # what the halting policy looks at; a later format may add the delay cost
+POLICY_INPUTS = ["representation", "delay_cost"]  # what the halting policy may look at; the second by a dial
 FILES = ("vocabulary.json", "weights.safetensors", "history.csv", "validation.safetensors")
 
 
@@ -39,7 +39,7 @@ def read_folder(path: str | Path) -> Folder:
     card = _read_json(path / "kvec.json")
     if not isinstance(card, dict) or not isinstance(card.get("format"), int):
         raise ModelError(f"{path / 'kvec.json'} is not the card of a kvec model")
-    if card["format"] > FORMAT or card.get("policy_inputs") != POLICY_INPUTS:
+    if card["format"] > FORMAT or card.get("policy_inputs") not in (POLICY_INPUTS[:1], POLICY_INPUTS):
         raise ModelError(
             f"{path} was written by kvec {card.get('kvec')} in format {card['format']}; this is kvec {__version__}, "
             f"which reads up to format {FORMAT}: upgrade kvec to use it"

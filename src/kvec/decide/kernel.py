@@ -109,6 +109,8 @@ class Kernel:
         self.input = _forward(given["fusion.cell.weight_ih_l0"])
         self.recurrent = _forward(given["fusion.cell.weight_hh_l0"])
         self.input_bias = given["fusion.cell.bias_ih_l0"] + given["fusion.cell.bias_hh_l0"]
+        if "dial" in given:
+            given |= {name: given["dial"][None] @ given[name] for name in ("policy.weight", "policy.bias")}
         n = sum(name.startswith("classifiers.") and name.endswith("weight") for name in given)
         heads = ["policy", *(f"classifiers.{i}" for i in range(n))]
         self.head = np.concatenate([_forward(given[f"{name}.weight"]) for name in heads], axis=1)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kvec.decide.dial import mixture
 from kvec.encode.attention import AttentionBlock, Cache
 from kvec.encode.embedding import Embedding
 from kvec.encode.fusion import Fusion, Steps
@@ -32,6 +33,7 @@ class Outputs:
     halt: Tensor  # (N,) logit of Halt
     classes: tuple[Tensor, ...]  # of each label column, (N, classes) logits
     baseline: Tensor  # (N,)
+    knots: Tensor | None = None  # (N, P) logits of Halt at each knot of the dial, where there are some
 
     @classmethod
     def joined(cls, parts: list[Outputs]) -> Outputs:
@@ -70,6 +72,8 @@ class State:
 class Network(nn.Module):
     """Embedding, attention blocks, fusion; classifier per label column, halting policy and baseline."""
 
+    dial: Tensor
+
     def __init__(self, vocabularies: Vocabularies, settings: Encoder, n_classes: tuple[int, ...]) -> None:
         super().__init__()
         self.settings = settings
@@ -82,9 +86,16 @@ class Network(nn.Module):
         self.norm = nn.LayerNorm(settings.width)
         self.fusion = Fusion(settings.width, settings.fusion)
         self.classifiers = nn.ModuleList(nn.Linear(settings.fusion, n) for n in n_classes)
-        self.policy = nn.Linear(settings.fusion, 1)
+        self.policy = nn.Linear(settings.fusion, settings.knots)
+        if settings.knots > 1:
+            self.register_buffer("dial", torch.ones(settings.knots) / settings.knots)
         self.baseline = nn.Sequential(nn.Linear(settings.fusion, 64), nn.ReLU(), nn.Linear(64, 1))
         nn.init.constant_(self.policy.bias, -4.0)  # wait at first: every length gets to be seen
+
+    def turn(self, delay_cost: float) -> None:
+        """Let the policy halt as befits this delay cost; without knots it knows its own alone."""
+        if self.settings.knots > 1:
+            self.dial = torch.as_tensor(mixture(delay_cost, self.settings.knots)[0]).to(self.policy.weight)
 
     def layers(self) -> list[AttentionBlock]:
         """The attention blocks, first to last."""
@@ -106,9 +117,16 @@ class Network(nn.Module):
         mixed: Tensor = self.norm(x)
         return mixed
 
-    def forward(self, block: Block, state: State, keep: int | None = None, detach_policy: bool = False) -> Outputs:
-        """Run a block on top of `state`, which moves on to the block's end unless `keep` is None: no block follows."""
-        return self.heads(self.fuse(self.encode(block, state, keep), block, state, keep), detach_policy)
+    def forward(
+        self, block: Block, state: State, keep: int | None = None, detach_policy: bool = False,
+        dials: Tensor | None = None,
+    ) -> Outputs:  # fmt: skip
+        """Run a block on top of `state`, which moves on to the block's end unless `keep` is None: no block follows.
+
+        With `dials`, (B, knots), each tangle's policy is mixed by its own row, and else by the network's dial.
+        """
+        fused = self.fuse(self.encode(block, state, keep), block, state, keep)
+        return self.heads(fused, detach_policy, None if dials is None else dials[block.owners])
 
     def fuse(self, mixed: Tensor, block: Block, state: State, keep: int | None = None) -> Tensor:
         """The representation after each of the block's items, (N, R), from their embeddings (B, T, D)."""
@@ -120,13 +138,16 @@ class Network(nn.Module):
             state.memory = state.memory.index_copy(0, who, memory.detach())
         return fused
 
-    def heads(self, representation: Tensor, detach_policy: bool = False) -> Outputs:
+    def heads(self, representation: Tensor, detach_policy: bool = False, dial: Tensor | None = None) -> Outputs:
         """What (N, R) representations say; the baseline never trains the representation."""
         apart = representation.detach()
+        knots = self.policy(apart if detach_policy else representation)  # (N, P)
+        has_dial = self.settings.knots > 1
         return Outputs(
-            self.policy(apart if detach_policy else representation).squeeze(-1),
+            (knots * (self.dial if dial is None else dial)).sum(-1) if has_dial else knots.squeeze(-1),
             tuple(classifier(representation) for classifier in self.classifiers),
             self.baseline(apart).squeeze(-1),
+            knots if has_dial else None,
         )
 
 
@@ -137,7 +158,13 @@ def build_network(vocabulary: Vocabulary, settings: Encoder, has_time: bool, kin
 
 
 def run_blocks(
-    network: Network, batch: Batch, rule: Rule, size: int, draw: Draw | None = None, detach_policy: bool = False
+    network: Network,
+    batch: Batch,
+    rule: Rule,
+    size: int,
+    draw: Draw | None = None,
+    detach_policy: bool = False,
+    dials: Tensor | None = None,
 ) -> Iterator[tuple[Block, Outputs]]:
     """Run whole tangles block by block, each on the detached caches of those before."""
     longest = int(batch.tangles.sizes[batch.members].max())
@@ -146,7 +173,7 @@ def run_blocks(
     device = network.policy.weight.device
     for block in batch.blocks(rule, size, network.settings.slots, draw):
         block = to_device(block, device)
-        yield block, network(block, state, keep, detach_policy)
+        yield block, network(block, state, keep, detach_policy, dials)
 
 
 def lists_of(block: Block) -> Lists:

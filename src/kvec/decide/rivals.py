@@ -39,9 +39,9 @@ class Transformer(Network):
 class Confident(Transformer):
     """SRN without a policy: its halting score is the probability of its best class, so θ is SRN-Confidence's μ."""
 
-    def heads(self, representation: Tensor, detach_policy: bool = False) -> Outputs:
+    def heads(self, representation: Tensor, detach_policy: bool = False, dial: Tensor | None = None) -> Outputs:
         """What (N, R) representations say; nothing is learned about halting."""
-        said = super().heads(representation, detach_policy)
+        said = super().heads(representation, detach_policy, dial)
         logits = said.classes[0].detach()
         best = logits.argmax(dim=-1, keepdim=True)
         others = logits.scatter(1, best, -torch.inf).logsumexp(dim=-1)

@@ -22,6 +22,7 @@ class Scores:
     offsets: npt.NDArray[np.int64]  # (S + 1,)
     halt: npt.NDArray[np.float32]  # (N,) probability of Halt
     classes: tuple[npt.NDArray[np.float32], ...]  # of each label column, (N, classes)
+    knots: npt.NDArray[np.float32] | None = None  # (N, P) logits of Halt at each knot of the dial
 
 
 @torch.no_grad()
@@ -34,6 +35,8 @@ def score(
     network.eval()
     halt = np.empty(tangles.n_items, np.float32)
     classes = tuple(np.empty((tangles.n_items, n), np.float32) for n in network.n_classes)
+    n_knots = network.settings.knots
+    knots = np.empty((tangles.n_items, n_knots), np.float32) if n_knots > 1 else None
     place = np.empty(tangles.n_items, np.int64)
     place[tangles.sequences.by_sequence] = np.arange(tangles.n_items)
     done = 0
@@ -41,10 +44,12 @@ def score(
         for part, outputs in run_blocks(network, Batch.of(tangles, members), rule, block):
             rows = place[part.items]
             halt[rows] = outputs.halt.sigmoid().cpu().numpy()
+            if knots is not None and outputs.knots is not None:
+                knots[rows] = outputs.knots.cpu().numpy()
             for kept, logits in zip(classes, outputs.classes, strict=True):
                 kept[rows] = logits.softmax(dim=-1).cpu().numpy()
             done += len(rows)
             if progress is not None:
                 progress(done, tangles.n_items)
     network.train(was_training)
-    return Scores(tangles.offsets, halt, classes)
+    return Scores(tangles.offsets, halt, classes, knots)

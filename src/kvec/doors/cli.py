@@ -15,6 +15,7 @@ import typer
 from typer import Argument, Option
 
 from kvec import __version__
+from kvec.doors.dialing import At, target_of
 from kvec.doors.flags import SchemaFlags, with_schema_flags
 from kvec.doors.flows_command import flows
 from kvec.doors.label_command import label
@@ -176,6 +177,7 @@ def evaluate(
     as_json: Json = False,
     report: Annotated[Path | None, Option(metavar="FILE", help="Write a report with curves as one HTML file.")] = None,
     labels: Labels = None,
+    at: At = None,
     device: Device = "auto",
 ) -> None:
     """Measure accuracy, earliness and their harmonic mean on labelled data, beside the best fixed-n rule."""
@@ -188,7 +190,7 @@ def evaluate(
     from kvec.doors.sources import read_by_schema, take_part
     from kvec.estimator import load
 
-    loaded = load(model, device)
+    loaded = load(model, device, target_of(at))
     table = read_by_schema(data, loaded.model_.schema, labels)
     require_truth(table)
     warn_of(table)
@@ -237,6 +239,7 @@ def decide(
             "does.",
         ),
     ] = True,
+    at: At = None,
     device: Device = "auto",
 ) -> None:
     """Decide every sequence: its label, how sure that is, after how many items, and why then."""
@@ -250,7 +253,7 @@ def decide(
     from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
 
-    loaded = load(model, device)
+    loaded = load(model, device, target_of(at))
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
     tangles = loaded.tangles(table, retangle)
@@ -279,6 +282,7 @@ def explain(
     sequence: Annotated[int, Option(help="Which of the key's sequences, where it has returned; 0 is the first.")] = 0,
     picture: Annotated[Path | None, Option(metavar="FILE", help="Draw it, as .svg or .png.")] = None,
     as_json: Json = False,
+    at: At = None,
     device: Device = "auto",
 ) -> None:
     """Show what the model saw of one sequence until it halted, and where it looked."""
@@ -289,7 +293,7 @@ def explain(
     from kvec.estimator import load
     from kvec.report.text import explanation_text
 
-    loaded = load(model, device)
+    loaded = load(model, device, target_of(at))
     explanation = loaded.explain(read_by_schema(data, loaded.model_.schema), key, tangle, sequence)
     if picture is not None:
         from kvec.report.canvas import save

@@ -49,6 +49,7 @@ class Wishes:
     form: str | None = None  # table or ndjson
     pcap_out: Path | None = None
     threshold: float | None = None
+    at: Mapping[str, float] | None = None
     seconds: float | None = None  # stop listening after so long
     snap: int = 256
     promiscuous: bool = False
@@ -62,7 +63,7 @@ def watch_packets(wishes: Wishes) -> int:
     if form not in ("table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")
     require_seconds(wishes.seconds)
-    model = load_deployed(wishes.model)
+    model = load_deployed(wishes.model, wishes.at)
     fields = packet_fields(model, wishes.model)
     if model.schema.packets is None:
         say(f"warning: {wishes.model} was not trained on captures; its sizes and directions may mean something else")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from kvec.doors.dialing import At, target_of
 from kvec.words.limits import Limits
 
 _STATE = "Stopping and going on"
@@ -51,6 +52,7 @@ def stream(
     threshold: Annotated[
         float | None, Option(metavar="θ", help="Decide at this halting score, not the model's.", show_default=False)
     ] = None,
+    at: At = None,
     strict: Annotated[
         bool, Option("--strict", help="Stop at a row that cannot be used; else it is passed over.")
     ] = False,
@@ -113,6 +115,6 @@ def stream(
     limits = {name: value for name, value in given.items() if value is not None}
     code = stream_items(Wishes(
         model, source, output, form, follow, state, every, take_over, on_stop, table, strict, dead_letters, max_line,
-        event_time, threshold, limits,
+        event_time, threshold, target_of(at), limits,
     ))  # fmt: skip
     raise typer.Exit(code)

@@ -64,6 +64,7 @@ class Wishes:
     max_line: int = 1 << 20
     event_time: str = "items"  # or wall
     threshold: float | None = None
+    at: Mapping[str, float] | None = None
     limits: Mapping[str, Any] | None = None  # those that were given
 
 
@@ -74,7 +75,7 @@ def stream_items(wishes: Wishes) -> int:
     _check(wishes)
     limits = dict(wishes.limits or {})
     fresh_limits = _limits(limits)
-    model = load_deployed(wishes.model)
+    model = load_deployed(wishes.model, wishes.at)
     keeper = None if wishes.state is None else Keeper(wishes.state)
     try:
         stream = None if keeper is None else keeper.resume()

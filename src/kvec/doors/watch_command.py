@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from kvec.doors.dialing import At, target_of
 from kvec.doors.packet_flags import LIVE, Filter, Interface, MaybeCaptures, Seconds
 
 
@@ -46,6 +47,7 @@ def watch(
     threshold: Annotated[
         float | None, Option(metavar="θ", help="Decide at this halting score, not the model's.", show_default=False)
     ] = None,
+    at: At = None,
     max_live_keys: Annotated[int | None, Option(metavar="N", help="Flows watched at once.", show_default=False)] = None,
 ) -> None:
     """Name flows while they run: from captures, replayed at any speed, or live from an interface."""
@@ -55,7 +57,8 @@ def watch(
 
     limits = {} if max_live_keys is None else {"max_live_keys": max_live_keys}
     code = watch_packets(Wishes(
-        model, tuple(captures or ()), interface, filter, speed, output, form, pcap_out, threshold, seconds, snap,
+        model, tuple(captures or ()), interface, filter, speed, output, form, pcap_out, threshold, target_of(at),
+        seconds, snap,
         promiscuous, limits,
     ))  # fmt: skip
     raise typer.Exit(code)

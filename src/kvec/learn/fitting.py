@@ -55,7 +55,7 @@ def fit_model(
         torch.manual_seed(config.training.seed)
         network = build_in_memory(vocabulary, config.encoder, has_time, kind)
     _start_from(pretrained, network, vocabulary)
-    network.to(device)
+    network.to(device).turn(config.training.delay_cost)
     if seconds:
         config = config.override([f"training.epochs={epochs_within(seconds, network, learned, config)}"])
     run = new_run(network, config.training)
@@ -79,7 +79,7 @@ def fit_model(
     theta = operating_point(traces(held_out, scores), config.deciding.fixed)
     return Trained(
         network, vocabulary, schema, config, has_time, theta, run.history, split.to_dict() if split else None,
-        validation_arrays(scores.offsets, scores.halt, scores.classes, held_out.labels, held_out.tangle_of), about,
+        validation_arrays(held_out, scores), about, config.training.delay_cost if config.encoder.knots > 1 else None,
     )  # fmt: skip
 
 

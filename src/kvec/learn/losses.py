@@ -77,22 +77,26 @@ def stopping_probabilities(halt: Tensor, layout: Layout) -> Tensor:
 
 def expected_terms(
     outputs: Outputs, labels: Tensor, layout: Layout, delay: Tensor, policy_cost: str = "cross_entropy",
-    weights: list[Tensor] | None = None,
+    weights: list[Tensor] | None = None, share: Tensor | None = None,
 ) -> Terms:  # fmt: skip
-    """The expected cost of stopping, in closed form, and the cross entropy at every length; of labelled sequences."""
+    """The expected cost of stopping, in closed form, and the cross entropy at every length; of labelled sequences.
+
+    `share` is how much the stopping of each sequence counts, all the same without it.
+    """
     losses = cross_entropy(outputs, labels, layout, weights)
     stop = stopping_probabilities(outputs.halt, layout)
     zero = losses.new_zeros(())
     is_apart = policy_cost == "error"
     known = (labels >= 0).any(dim=1)
 
-    def mean(values: Tensor) -> Tensor:
-        return (layout.sum(values) * known).sum() / known.sum().clamp(min=1)
+    def mean(values: Tensor, share: Tensor | None = None) -> Tensor:
+        counted = known if share is None else known * share
+        return (layout.sum(values) * counted).sum() / known.sum().clamp(min=1)
 
     return Terms(
-        classification=mean((stop.detach() if is_apart else stop) * losses),
-        policy=mean(stop * error_probability(outputs, labels, layout)) if is_apart else zero,
-        lateness=mean(stop * delay),
+        classification=mean((stop.detach() if is_apart else stop) * losses, share),
+        policy=mean(stop * error_probability(outputs, labels, layout), share) if is_apart else zero,
+        lateness=mean(stop * delay, share),
         every=mean(losses / layout.lengths[layout.rows]),
         baseline=zero,
     )

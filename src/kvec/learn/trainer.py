@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kvec.decide.dial import draw_costs, mixture
 from kvec.decide.model import Network, Outputs, in_batch_order, run_blocks
 from kvec.decide.replaying import score_table
 from kvec.decide.scoring import Scores
@@ -33,6 +34,7 @@ from kvec.words.config import Config, Training
 from kvec.words.plain import under
 
 Record = dict[str, float]
+EVEN = 3.5  # λ from which on tangles count less, so that those of large λ do not drown the others
 LEAST_STEPS = 64  # an epoch of few tangles takes smaller batches rather than fewer updates
 
 
@@ -201,6 +203,8 @@ def train_batch(
 ) -> dict[str, float]:  # fmt: skip
     """Learn from one batch of tangles: one update for each block. Without a delay cost the policy learns nothing.
 
+    With knots, a delay cost is drawn for each tangle, and its policy is told; `delay_cost` then only sets the scale.
+
     With `drops`, halts are sampled first, and what comes after its sequence's halt is seen by no other sequence.
 
     Tangles of several blocks are run twice: once without gradients, to know every score that the loss of a whole
@@ -215,19 +219,28 @@ def train_batch(
     seed = int(rng.integers(2**62))
     sampling = torch.Generator().manual_seed(int(rng.integers(2**62)))
     is_head = settings.objective == "paper" and settings.policy_gradient == "head"
+    dials = share = None
+    if sizes.knots > 1:
+        costs = draw_costs(rng, len(batch.members))
+        dials = torch.as_tensor(mixture(costs, sizes.knots)).to(network.policy.weight)
+        of_sequence = np.repeat(costs, np.diff(batch.tangles.sequence_starts)[batch.members])
+        turned = torch.from_numpy(of_sequence / settings.delay_cost).to(device)
+        share = 1 / (1 + turned * settings.delay_cost / EVEN)
     if drops:
         rule = without(rule, _sample_dropped(network, batch, rule, settings.block, draw, layout, sampling, seed))
 
     def blocks() -> Iterator[tuple[Any, Outputs]]:
         torch.manual_seed(seed)
-        return run_blocks(network, batch, rule, settings.block, draw, is_head)
+        return run_blocks(network, batch, rule, settings.block, draw, is_head, dials)
 
     def loss(outputs: Outputs) -> tuple[Terms, Tensor]:
         if settings.objective == "expected":
             late = delays[torch.from_numpy(batch.items)].to(outputs.halt)
             if delay_cost is None:
                 outputs = replace(outputs, halt=outputs.halt.detach())
-            terms = expected_terms(outputs, labels, layout, late, settings.policy_cost, weights)
+            if share is not None:
+                late = late * turned[layout.rows].to(late)
+            terms = expected_terms(outputs, labels, layout, late, settings.policy_cost, weights, share)
             return terms, expected_total(terms, delay_cost or 0.0, settings.floor)
         episodes = sample_episodes(outputs.halt, layout, sampling, settings.exploration)
         terms = paper_terms(outputs, labels, layout, episodes, len(batch.members), settings.returns, weights)

@@ -39,6 +39,7 @@ class Block:
     step_places: Tensor  # (N,) where it lies sequence by sequence
     step_sizes: Tensor  # (L,) how many sequences reach each step
     sequences: Tensor  # (S,) which they are among the batch's, the longest first
+    owners: Tensor  # (N,) which of the B tangles each belongs to, sequence by sequence
     items: Ints  # (N,) indices in the table, sequence by sequence
 
 
@@ -147,6 +148,7 @@ class Batch:
             "step_places": torch.from_numpy(order),
             "step_sizes": torch.from_numpy(np.bincount(step)),
             "sequences": torch.from_numpy(_find(self.sequences, owner)[longest_first]),
+            "owners": torch.from_numpy(rows // items.shape[1]),
             "items": flat,
         }
 

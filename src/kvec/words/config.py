@@ -40,6 +40,7 @@ class Encoder:
     positions: int = 256  # P: later positions in a sequence share one embedding
     time: str = "auto"  # "order", "gaps" (needs times), "both", or "auto": both where there are times
     time_modulus: int = 1024  # M: the order of arrival is taken modulo this
+    knots: int = 1  # delay costs at which the policy has a head of its own, for a dial; 1: it knows its own alone
     use_membership: bool = True
     use_position: bool = True
     use_time: bool = True
@@ -106,6 +107,7 @@ _AT_LEAST: dict[str, float] = {
     "visibility.window": 1, "visibility.own": 0, "visibility.others": 0,
     "encoder.width": 1, "encoder.blocks": 1, "encoder.heads": 1, "encoder.feed_forward": 1, "encoder.fusion": 1,
     "encoder.dropout": 0, "encoder.hide": 0, "encoder.slots": 1, "encoder.positions": 1, "encoder.time_modulus": 1,
+    "encoder.knots": 1,
     "deciding.threshold": 0,
     "training.delay_cost": 0, "training.delay_unit": 1e-12, "training.floor": 0,
     "training.settle": 0, "training.exploration": 0,
@@ -145,6 +147,15 @@ class Config:
                 raise SettingError(f"{name} is {given}; it must be at least {least:g}")
             if given is not None and given > most:
                 raise SettingError(f"{name} is {given}; it must be at most {most:,}")
+        if self.encoder.knots > 1 and self.training.objective == "paper":
+            raise SettingError(
+                f"encoder.knots is {self.encoder.knots}, but training.objective is 'paper', which has no delay cost to "
+                "turn; set encoder.knots=1"
+            )
+        if self.encoder.knots > 1 and not self.training.delay_cost:
+            raise SettingError(
+                "training.delay_cost is 0, where a dial of encoder.knots stands at first; set it above 0"
+            )
         if self.encoder.width % self.encoder.heads:
             raise SettingError(
                 f"encoder.width ({self.encoder.width}) must be a multiple of encoder.heads ({self.encoder.heads})"

@@ -1,0 +1,32 @@
+"""The dial: a halting policy that takes the delay cost λ as an input, so that one model has the whole trade-off.
+
+The policy has a head at each of P knots, costs spread evenly on a log scale; between two knots it is their mixture. For
+a given λ that is again one linear head, so turning the dial costs a stream nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+LEAST, MOST = 0.02, 50.0  # λ: below, waiting costs nothing worth mentioning; above, one item costs more than any error
+
+
+def mixture(costs: npt.ArrayLike, knots: int) -> Floats:
+    """How much each of P knots counts at n delay costs, (n, P); a cost beyond the last knot is taken to be there.
+
+    >>> mixture([0.02, 1.0, 1000.0], 3).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    given = np.atleast_1d(np.asarray(costs, np.float64))
+    if knots == 1:
+        return np.ones((len(given), 1))
+    place = np.log(np.clip(given, LEAST, MOST) / LEAST) / np.log(MOST / LEAST) * (knots - 1)
+    shares: Floats = np.clip(1 - np.abs(place[:, None] - np.arange(knots)), 0, 1)
+    return shares.round(12)
+
+
+def draw_costs(rng: np.random.Generator, n: int) -> Floats:
+    """Delay costs for n tangles, evenly spread on the log scale."""
+    return LEAST * (MOST / LEAST) ** rng.random(n)
