@@ -19,7 +19,7 @@ from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
 from kvec.decide.operating import Held, OperatingPoint, require_turnable
 from kvec.decide.replaying import dropped_items, score_table
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.decide.stream import Stream
 from kvec.learn.display import TrainingDisplay
 from kvec.learn.fitting import Pretrained, Progress, fit_model
@@ -198,7 +198,7 @@ class KVEC:
         rule = make_rule(model.config.visibility)
         if model.config.deciding.after_halt == "drop":
             rule = without(rule, dropped_items(tangles, table["n_observed"].to_numpy()))
-        steps = explain_sequence(model.network, tangles, rule, index, model.config.training.block)
+        steps = explain_sequence(model.network, tangles, rule, index, model.readiness, model.config.training.block)
         (decision,) = decisions(table[index : index + 1], model.vocabulary.label_names)
         return Explanation(decision, model.vocabulary.labels[0], model.threshold, steps)
 
@@ -249,7 +249,8 @@ class KVEC:
     def scores(self, tangles: Tangles, on_items: Callable[[int, int], None] | None = None) -> Scores:
         """Halting score and class probabilities after every item."""
         self.model_.network.to(self._device())
-        return score_table(self.model_.network, tangles, self.model_.config, on_items)
+        model = self.model_
+        return model.readiness.applied(score_table(model.network, tangles, model.config, on_items))
 
     def traces(self, tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
         """The labelled sequences' scores, for curves."""

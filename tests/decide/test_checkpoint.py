@@ -21,9 +21,9 @@ from kvec.decide.checkpoint import (
     require_model_place,
     save_model,
     save_progress,
-    validation_arrays,
 )
-from kvec.decide.scoring import Scores
+from kvec.decide.held import held_out
+from kvec.decide.scores import Scores
 from kvec.words.config import Config
 from kvec.words.errors import ModelError
 from kvec.words.schema import Field, Schema
@@ -39,8 +39,8 @@ def model(threshold: float = 0.3) -> Trained:
     classes = [np.full((3, len(names)), 1 / len(names), np.float32) for names in VOCABULARY.labels]
     labels = np.zeros((2, len(classes)), np.int32)
     scores = Scores(np.array([0, 2, 3]), np.array([0.1, 0.2, 0.3], np.float32), tuple(classes))
-    held_out = SimpleNamespace(labels=labels, tangle_of=np.zeros(2, np.int32), time=None)
-    kept = validation_arrays(held_out, scores)
+    part = SimpleNamespace(labels=labels, tangle_of=np.zeros(2, np.int32), time=None)
+    kept = held_out(part, scores)
     network = small_network().float()
     return Trained(network, VOCABULARY, SCHEMA, Config(encoder=SMALL), True, threshold, HISTORY, None, kept, {"n": 1})
 

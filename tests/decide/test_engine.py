@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.properties.stories import MODEL, assert_same, changed
 
-from kvec.decide.engine import halt_probability
+from kvec.decide.readiness import halt_probability
 from kvec.decide.stream import Stream, resume
 from kvec.tangle.duplicates import DIGEST, MOST_ALIKE
 from kvec.words.errors import ModelError

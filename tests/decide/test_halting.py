@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.properties.strategies import TYPES, VOCABULARY, Arrival, encode, frame_of, tangled
 
 from kvec.decide.halting import decision_table, decisions, first_halts
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.learn.trainer import traces
 from kvec.report.curves import best_threshold, stop_at_threshold
 from kvec.tangle.tangles import Tangles

@@ -5,6 +5,7 @@ import torch
 from kvec.decide.explain import explain_sequence
 from kvec.decide.looking import attention_shares
 from kvec.decide.model import build_network
+from kvec.decide.readiness import Readiness
 from kvec.read.rows import read_table
 from kvec.read.synthetic import SYNTHETIC_SCHEMA, planted_tangles
 from kvec.tangle.tangles import encode_tangles
@@ -28,7 +29,7 @@ def test_shares_are_those_of_explanations(block: int, use_value_correlation: boo
         (sum(look.weight for look in step.looks if look.is_own), sum(k.weight for k in step.looks if not k.is_own))
         for tangle in members
         for sequence in range(tangles.sequence_starts[tangle], tangles.sequence_starts[tangle + 1])
-        for step in explain_sequence(network, tangles, rule, int(sequence), block, most=1000)
+        for step in explain_sequence(network, tangles, rule, int(sequence), Readiness(), block, most=1000)
     ]
     np.testing.assert_allclose(np.stack([inside, outside], axis=1), expected, atol=1e-5)
     assert (outside.max() > 0.01) == use_value_correlation

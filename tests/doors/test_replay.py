@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.doors.made import Trained
 
 import kvec
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.doors.replay import Stage, replay
 from kvec.tangle.tangles import Tangles
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.decide.triggers.base import Prefixes
 from kvec.read.rows import read_table
 from kvec.report.curves import Traces, accuracy_at_end, best_threshold

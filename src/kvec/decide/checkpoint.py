@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
@@ -34,8 +33,7 @@ from kvec.decide.deployed import Deployed, deploy
 from kvec.decide.folder import FORMAT, POLICY_INPUTS, as_damage, digest, read_folder
 from kvec.decide.model import Network, build_network
 from kvec.decide.operating import OperatingPoint
-from kvec.decide.scoring import Scores
-from kvec.tangle.tangles import Tangles
+from kvec.decide.readiness import Readiness
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import ModelError
@@ -56,6 +54,7 @@ class Trained:
     split: dict[str, Any] | None = None
     validation: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)  # what it was trained on, in numbers
+    readiness: Readiness = field(default_factory=Readiness)
     delay_cost: float | None = None  # what the policy is told of the cost of waiting, where it has a dial
 
     def turned(self, point: OperatingPoint) -> Trained:
@@ -68,7 +67,9 @@ class Trained:
     def deployed(self) -> Deployed:
         """The same as streams need it."""
         weights = {name: tensor.detach().cpu().numpy() for name, tensor in self.network.state_dict().items()}
-        return Deployed(weights, self.vocabulary, self.schema, self.config, self.has_time, self.threshold)
+        return Deployed(
+            weights, self.vocabulary, self.schema, self.config, self.has_time, self.threshold, self.readiness
+        )
 
 
 def save_model(model: Trained, path: str | Path) -> None:
@@ -96,6 +97,7 @@ def save_model(model: Trained, path: str | Path) -> None:
             "schema": model.schema.to_dict(),
             "operating_point": {"threshold": model.threshold, "delay_cost": model.delay_cost},
             "policy_inputs": [*POLICY_INPUTS[: 1 if model.delay_cost is None else 2]],
+            "readiness": model.readiness.to_plain(),
             "has_time": model.has_time,
             "split": model.split,
             "about": model.about,
@@ -137,7 +139,7 @@ def load_model(path: str | Path) -> Trained:
         return Trained(
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
-            load_arrays(folder.files["validation.safetensors"]), folder.card["about"],
+            load_arrays(folder.files["validation.safetensors"]), folder.card["about"], deployed.readiness,
             folder.card["operating_point"].get("delay_cost"),
         )  # fmt: skip
 
@@ -184,17 +186,3 @@ def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 
 def _is_replaceable(path: Path) -> bool:
     return path.is_dir() and ((path / "kvec.json").is_file() or not any(path.iterdir()))
-
-
-def validation_arrays(tangles: Tangles, scores: Scores) -> dict[str, npt.NDArray[Any]]:
-    """The validation scores as the folder keeps them: one entry per array, `classes.0`, `classes.1`, … by column."""
-    kept: dict[str, npt.NDArray[Any]] = {
-        "offsets": scores.offsets, "halt": scores.halt, "labels": tangles.labels, "tangle": tangles.tangle_of,
-        **{f"classes.{i}": probabilities for i, probabilities in enumerate(scores.classes)},
-    }  # fmt: skip
-    if scores.knots is not None:
-        kept["knots"] = scores.knots
-    if tangles.time is not None:
-        since = tangles.time - tangles.time[tangles.sequences.first][tangles.sequences.sequence]
-        kept["elapsed"] = since[tangles.sequences.by_sequence].astype(np.float32)
-    return kept

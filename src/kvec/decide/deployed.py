@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from safetensors.numpy import load as load_arrays
 from kvec.decide.dial import mixture
 from kvec.decide.folder import Folder, as_damage, read_folder
 from kvec.decide.operating import Held, OperatingPoint, require_turnable
+from kvec.decide.readiness import Readiness
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
@@ -33,6 +34,7 @@ class Deployed:
     config: Config
     has_time: bool
     threshold: float
+    readiness: Readiness = field(default_factory=Readiness)
 
     @cached_property
     def hash(self) -> str:
@@ -43,6 +45,8 @@ class Deployed:
         settings = {k: v for k, v in self.config.to_dict().items() if k in ("visibility", "encoder")}
         after_halt = self.config.deciding.after_halt
         plain = [self.vocabulary.to_dict(), self.schema.to_dict(), settings, after_halt, self.has_time]
+        if (readiness := self.readiness.to_plain()) != Readiness().to_plain():
+            plain.append(readiness)
         found.update(json.dumps(plain, sort_keys=True).encode())
         return found.hexdigest()
 
@@ -61,7 +65,7 @@ class Deployed:
         """All but the weights as plain data."""
         return {
             "vocabulary": self.vocabulary.to_dict(), "schema": self.schema.to_dict(), "config": self.config.to_dict(),
-            "has_time": self.has_time, "threshold": self.threshold,
+            "has_time": self.has_time, "threshold": self.threshold, "readiness": self.readiness.to_plain(),
         }  # fmt: skip
 
     @classmethod
@@ -70,6 +74,7 @@ class Deployed:
         return cls(
             weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
             Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
+            Readiness.from_plain(plain.get("readiness")),
         )  # fmt: skip
 
 
@@ -98,6 +103,7 @@ def deploy(folder: Folder) -> Deployed:
         Config.from_dict(folder.card["settings"], where=where),
         folder.card["has_time"],
         float(folder.card["operating_point"]["threshold"]),
+        Readiness.from_plain(folder.card.get("readiness")),
     )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.deployed import Deployed
@@ -56,6 +55,7 @@ class Engine:
 
     def __init__(self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike) -> None:
         self.model, self.limits, self.threshold = model, limits, threshold
+        self._n_classes = len(model.vocabulary.labels[0])
         self._drops = model.config.deciding.after_halt == "drop"
         self.chunk = 1 if self._drops else CHUNK  # what is dropped depends on what was decided before
         self.coder = Coder(model.vocabulary, model.schema)
@@ -206,10 +206,14 @@ class Engine:
                 decisions += self._decide_closed(event)
                 continue
             live, said = event.live, next(outputs)
-            if live.decision is None and halt_probability(said[0]) >= self.threshold:
+            if live.decision is None and self.readiness(said, event.position + 1) >= self.threshold:
                 decisions += self._decide(live, said, event.position + 1, None, Reason.HALTED)
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions
+
+    def readiness(self, said: npt.NDArray[Any], n_observed: int) -> float:
+        """How ready a sequence is to be decided after so many items, by what the heads say."""
+        return self.model.readiness.after(said, n_observed, self._n_classes)
 
     def owns(self, live: Live) -> bool:
         """Whether a sequence is this engine's to decide: not an older model's, and not a newer one's."""
@@ -225,7 +229,7 @@ class Engine:
         """Decide a sequence if it waits; one that a newer model decides is decided here too, but not told."""
         if live.decision is not None or live.is_foreign:
             return []
-        labels, probabilities = self.best(said)
+        labels, probabilities = self.best(said, n_observed)
         live.decision = Decision(
             live.tangle.id, live.key, live.number, labels, probabilities, n_observed, length, reason
         )
@@ -234,15 +238,16 @@ class Engine:
         self.n_waiting -= self.until is not None
         return [live.decision]
 
-    def best(self, said: npt.NDArray[Any]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """The best label of each label column, and its probability."""
+    def best(self, said: npt.NDArray[Any], n_observed: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """The best label of each label column, and its probability, calibrated for so many items."""
         labels, probabilities, start = [], [], 1
-        for classes in self.model.vocabulary.labels:
+        for column, classes in enumerate(self.model.vocabulary.labels):
             logits = said[start : start + len(classes)].tolist()
             start += len(classes)
             best = max(logits)
             labels.append(classes[logits.index(best)])
-            probabilities.append(1 / sum(math.exp(logit - best) for logit in logits))
+            sharp = self.model.readiness.sharpness(column, n_observed)
+            probabilities.append(1 / sum(math.exp(sharp * (logit - best)) for logit in logits))
         if not math.isfinite(sum(probabilities)):
             raise ModelError("the network said something that is no number; its weights are not usable")
         return tuple(labels), tuple(probabilities)
@@ -322,8 +327,3 @@ class Engine:
                 heap.append((time, number, Item(tangle, key, value, time, is_end), self.coder.code(value)))
             self.held[tangle] = Held(clock, wall, n, heap)
             self.n_held += len(heap)
-
-
-def halt_probability(logit: np.floating[Any]) -> float:
-    """The halting score of a logit, rounded as batch evaluation rounds it."""
-    return float(1 / (1 + np.exp(-logit))) if logit > -80 else 0.0  # lest e^x be too large for single precision

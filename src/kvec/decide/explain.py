@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import polars as pl
 
 from kvec.decide.looking import look_through
 from kvec.decide.model import Network
+from kvec.decide.readiness import Readiness
+from kvec.decide.scores import Scores
 from kvec.tangle.tangles import Tangles, describe_items
 from kvec.tangle.visibility import Rule
 from kvec.words.errors import KvecError
@@ -39,12 +42,14 @@ def find_sequence(tangles: Tangles, key: Any, tangle: Any, sequence: int) -> int
 
 
 def explain_sequence(
-    network: Network, tangles: Tangles, rule: Rule, sequence: int, block: int = 4096, most: int = 24
-) -> tuple[Step, ...]:
+    network: Network, tangles: Tangles, rule: Rule, sequence: int, readiness: Readiness, block: int = 4096,
+    most: int = 24,
+) -> tuple[Step, ...]:  # fmt: skip
     """One step per item, with its `most` heaviest looks; attention is the mean over heads and blocks."""
     tangle = int(tangles.tangle_of[sequence])
     own = tangles.sequences.by_sequence[tangles.offsets[sequence] : tangles.offsets[sequence + 1]]
     steps: list[Step] = []
+    said: list[tuple[float, np.ndarray]] = []
     for seen in look_through(network, tangles, rule, tangle, block):
         halt, classes = seen.outputs.halt.sigmoid(), seen.outputs.classes[0].softmax(dim=-1)
         where = {int(item): row for row, item in enumerate(seen.items)}
@@ -52,9 +57,15 @@ def explain_sequence(
         for item, text in zip(mine, describe_items(tangles, mine), strict=True):
             row = where[item]
             looks = _looks(tangles, seen.shares[item - seen.first].cpu().numpy(), seen.origin, sequence, most)
-            probabilities = tuple(float(p) for p in classes[row])
-            steps.append(Step(item - int(tangles.starts[tangle]), text, float(halt[row]), probabilities, looks))
-    return tuple(steps)
+            said.append((float(halt[row]), classes[row].cpu().numpy()))
+            steps.append(Step(item - int(tangles.starts[tangle]), text, 0.0, (), looks))
+    heard = readiness.applied(Scores(
+        np.array([0, len(said)]), np.array([h for h, _ in said], np.float32), (np.stack([c for _, c in said]),)
+    ))  # fmt: skip
+    return tuple(
+        replace(step, halt_score=float(h), probabilities=tuple(map(float, c)))
+        for step, h, c in zip(steps, heard.halt, heard.classes[0], strict=True)
+    )
 
 
 def _looks(tangles: Tangles, shares: np.ndarray, origin: int, sequence: int, most: int) -> tuple[Look, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.items import Decision, Reason

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.dial import LEAST, MOST, mixture
+from kvec.decide.held import some_of
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
 
@@ -58,19 +59,16 @@ class Held:
     @classmethod
     def of(cls, kept: Mapping[str, npt.NDArray[Any]]) -> Held:
         """From the validation arrays of a model folder."""
-        labels = kept["labels"][:, 0]
-        offsets = kept["offsets"].astype(np.int64)
-        known = np.repeat(labels >= 0, np.diff(offsets))
-        truth = np.repeat(labels, np.diff(offsets))[known]
-        lengths = np.diff(offsets)[labels >= 0]
+        kept = some_of(dict(kept), kept["labels"][:, 0] >= 0)
+        lengths = np.diff(kept["offsets"])
         with np.errstate(divide="ignore"):
             score = kept["halt"].astype(np.float64)
             knots = kept["knots"] if "knots" in kept else np.log(score / (1 - score))[:, None]
         return cls(
-            np.concatenate([[0], np.cumsum(lengths)]),
-            knots[known].astype(np.float64),
-            kept["classes.0"][known].argmax(axis=1) == truth,
-            kept["elapsed"][known].astype(np.float64) if "elapsed" in kept else None,
+            kept["offsets"],
+            knots.astype(np.float64),
+            kept["classes.0"].argmax(axis=1) == np.repeat(kept["labels"][:, 0], lengths),
+            kept["elapsed"].astype(np.float64) if "elapsed" in kept else None,
         )
 
     @property
@@ -129,6 +127,12 @@ class Held:
         """(…,) share of sequences decided rightly."""
         right: Floats = self.is_right[self.offsets[:-1] + stops - 1].mean(axis=-1)
         return right
+
+    def best(self) -> OperatingPoint:
+        """The point of largest HM; of equals, the more accurate."""
+        right, saved = self.accuracy(self.along), 1 - self.earliness(self.along)
+        hm = 2 * right * saved / np.maximum(right + saved, 1e-12)
+        return self.path[int(np.lexsort((right, hm.round(12)))[-1])]
 
     def choose(self, target: Mapping[str, float], now: OperatingPoint) -> OperatingPoint:
         """The operating point that meets a target best on validation; one that none meets is refused."""

@@ -11,10 +11,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from kvec.decide.engine import halt_probability
 from kvec.decide.model import Network
+from kvec.decide.readiness import halt_probability
 from kvec.decide.runner import Runner
-from kvec.decide.scoring import Scores, score
+from kvec.decide.scores import Scores
+from kvec.decide.scoring import score
 from kvec.tangle.coder import Coded
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.visibility import make_rule

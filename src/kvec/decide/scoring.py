@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from kvec.decide.model import Network, run_blocks
+from kvec.decide.scores import Scores
 from kvec.tangle.batch import Batch, plan_batches
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.visibility import Rule
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Halting score and class probabilities after each item, sequence by sequence (see `Tangles.offsets`)."""
-
-    offsets: npt.NDArray[np.int64]  # (S + 1,)
-    halt: npt.NDArray[np.float32]  # (N,) probability of Halt
-    classes: tuple[npt.NDArray[np.float32], ...]  # of each label column, (N, classes)
-    knots: npt.NDArray[np.float32] | None = None  # (N, P) logits of Halt at each knot of the dial
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.deployed import Deployable, Deployed, deployed
-from kvec.decide.engine import Counters, Engine, halt_probability
+from kvec.decide.engine import Counters, Engine
 from kvec.decide.folder import as_damage
 from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import succeed
@@ -122,12 +122,12 @@ class Stream:
             if live is None or not (engine.owns(live) or (engine is self._engines[-1] and live.decision is not None)):
                 continue  # another engine knows
             said, decision = engine.memory.outputs[live.place], live.decision
-            labels, probabilities = engine.best(said)
+            labels, probabilities = engine.best(said, live.n_items)
             if decision is not None:
                 labels, probabilities = decision.labels, decision.probabilities
             return Status(
                 tangle, key, live.number, decision is not None, labels, probabilities,
-                halt_probability(said[0]), live.n_items if decision is None else decision.n_observed,
+                engine.readiness(said, live.n_items), live.n_items if decision is None else decision.n_observed,
                 None if decision is None else decision.reason,
             )  # fmt: skip
         return None

@@ -22,6 +22,7 @@ from kvec.doors.label_command import label
 from kvec.doors.messages import Stopped, one_line, say, warn_of
 from kvec.doors.reproduce_command import reproduce
 from kvec.doors.stream_command import stream
+from kvec.doors.tune_command import tune
 from kvec.doors.watch_command import watch
 from kvec.words.errors import KvecError, SettingError
 
@@ -340,6 +341,10 @@ app.command(
     epilog="Examples: [bold]kvec stream model items.ndjson -o decisions.ndjson[/bold], "
     "[bold]tail -F items.ndjson | kvec stream model --state kept[/bold]"
 )(stream)
+app.command(
+    epilog="Examples: [bold]kvec tune model newer.parquet -o tuned[/bold], "
+    "[bold]kvec tune model newer.parquet --at cost_per_error=1,cost_per_item=0.01 -o tuned[/bold]"
+)(tune)
 app.command(epilog="Example: [bold]kvec flows day1.pcap -o items.parquet[/bold]")(flows)
 app.command(epilog="Example: [bold]kvec label captures --by sni -o labels.csv[/bold]")(label)
 app.command(

@@ -13,7 +13,7 @@ import polars as pl
 
 from kvec import __version__
 from kvec.decide.checkpoint import Trained
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.estimator import KVEC
 from kvec.read.table import Table
 from kvec.report.curves import Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvec.decide.halting import decision_table, decisions
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.estimator import KVEC
 from kvec.report.text import bar, plain
 from kvec.tangle.tangles import Tangles

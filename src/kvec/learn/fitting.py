@@ -10,12 +10,15 @@ from typing import Any
 import polars as pl
 import torch
 
-from kvec.decide.checkpoint import Trained, validation_arrays
+from kvec.decide.checkpoint import Trained
+from kvec.decide.held import held_out
 from kvec.decide.model import Network
+from kvec.decide.readiness import Readiness
 from kvec.decide.replaying import score_table
 from kvec.learn.memory import build_in_memory, refused_by, way_out_of_batches
 from kvec.learn.pacing import epochs_within
 from kvec.learn.resuming import fingerprint, keep_run, resume_run
+from kvec.learn.retuning import temperatures
 from kvec.learn.trainer import Run, Step, new_run, operating_point, traces, train
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.tangling import Split
@@ -48,8 +51,8 @@ def fit_model(
     With `seconds`, for as many epochs as take this much processor time.
     """
     vocabulary = Vocabulary.fit(training, schema)
-    learned, held_out = (encode_tangles(frame, schema, vocabulary) for frame in (training, validation))
-    _check_trainable(config, learned, held_out, schema.label_names)
+    learned, validated = (encode_tangles(frame, schema, vocabulary) for frame in (training, validation))
+    _check_trainable(config, learned, validated, schema.label_names)
     has_time = learned.time is not None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
@@ -59,10 +62,10 @@ def fit_model(
     if seconds:
         config = config.override([f"training.epochs={epochs_within(seconds, network, learned, config)}"])
     run = new_run(network, config.training)
-    about = _about(learned, held_out)
+    about = _about(learned, validated)
     facts = {
         "settings": config.to_dict(), "schema": schema.to_dict(), "about": about,
-        "data": fingerprint(vocabulary, learned, held_out),
+        "data": fingerprint(vocabulary, learned, validated),
     }  # fmt: skip
     if progress.resume:
         resume_run(run, progress.path, facts)
@@ -74,12 +77,14 @@ def fit_model(
             progress.on_epoch(run)
 
     with refused_by(lambda: way_out_of_batches(config.training) + _kept(run, progress.path)):
-        train(run, learned, held_out, make_rule(config.visibility), config, progress.on_step, after_epoch)
-        scores = score_table(network, held_out, config)
-    theta = operating_point(traces(held_out, scores), config.deciding.fixed)
+        train(run, learned, validated, make_rule(config.visibility), config, progress.on_step, after_epoch)
+        scores = score_table(network, validated, config)
+    arrays = held_out(validated, scores)
+    theta = operating_point(traces(validated, scores), config.deciding.fixed)
     return Trained(
         network, vocabulary, schema, config, has_time, theta, run.history, split.to_dict() if split else None,
-        validation_arrays(held_out, scores), about, config.training.delay_cost if config.encoder.knots > 1 else None,
+        arrays, about, Readiness(temperatures(arrays)),
+        config.training.delay_cost if config.encoder.knots > 1 else None,
     )  # fmt: skip
 
 

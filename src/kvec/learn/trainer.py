@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from kvec.decide.dial import draw_costs, mixture
 from kvec.decide.model import Network, Outputs, in_batch_order, run_blocks
 from kvec.decide.replaying import score_table
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.learn.losses import (
     Layout,
     Terms,

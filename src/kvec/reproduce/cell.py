@@ -18,7 +18,7 @@ from kvec import __version__
 from kvec.decide.checkpoint import Trained
 from kvec.decide.looking import attention_shares
 from kvec.decide.replaying import score_table
-from kvec.decide.scoring import Scores
+from kvec.decide.scores import Scores
 from kvec.decide.triggers.base import Prefixes
 from kvec.decide.triggers.catalogue import TRIGGERS
 from kvec.learn.choosing import best_setting

@@ -22,8 +22,10 @@ class Temperatures:
     sharpness: Floats  # for 1, 2–3, 4–7, 8–15 … items; the last one for all longer prefixes too
 
     @classmethod
-    def fit(cls, known: Prefixes) -> Temperatures:
+    def fit(cls, known: Prefixes, doubt: float = 0.0) -> Temperatures:
         """Maximum likelihood of the true classes, on a prefix or two of each sequence per octave.
+
+        `doubt` counts as so many sequences that speak for β = 1, lest a few that are all right make it certain.
 
         Octaves that too few held-out sequences reach share the temperature of the one before.
         """
@@ -33,7 +35,7 @@ class Temperatures:
         for each in np.unique(octave):
             rows, owners = zip(*(alive(known, int(step)) for step in steps[octave == each][::4]), strict=True)
             logs = logs_of(known.probabilities[np.concatenate(rows)])
-            fitted.append(sharpness(logs, known.truth[np.concatenate(owners)]))
+            fitted.append(sharpness(logs, known.truth[np.concatenate(owners)], doubt))
         return cls(np.array(fitted))
 
     def apply(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
@@ -58,7 +60,7 @@ class Calibrated(Threshold):
         return largest
 
 
-def sharpness(logs: Floats, truth: Ints) -> float:
+def sharpness(logs: Floats, truth: Ints, doubt: float = 0.0) -> float:
     """The β of largest likelihood Π p_truth^β / Σ p^β, by Newton's method; it is concave in β, so there is one.
 
     A step that leaves the interval known to hold β halves that interval instead.
@@ -69,8 +71,8 @@ def sharpness(logs: Floats, truth: Ints) -> float:
     while gain > 1e-12:
         shares = _shares(logs * beta)
         mean = (shares * logs).sum(axis=1)
-        slope = float(np.mean(own - mean))  # of the log-likelihood
-        bend = float(np.mean((shares * logs**2).sum(axis=1) - mean**2))
+        slope = float(np.mean(own - mean)) - doubt / len(truth) * (beta - 1)  # of the log-likelihood
+        bend = float(np.mean((shares * logs**2).sum(axis=1) - mean**2)) + doubt / len(truth)
         low, high = (beta, high) if slope > 0 else (low, beta)
         step = beta + slope / max(bend, SMALLEST)
         step = step if low < step < high else (low + high) / 2

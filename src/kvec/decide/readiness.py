@@ -1,0 +1,98 @@
+"""How what the heads say becomes class probabilities, and a score to halt by: the learned hazard, or a trigger's.
+
+- `hazard`: the halting score that was learned.
+- `calibrated`: the largest class probability, calibrated for the number of items seen.
+- `induction`: 1 where backward induction sees no gain in waiting, at a cost of waiting that is settled; else 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvec.decide.scores import Scores
+from kvec.decide.triggers.calibrated import Temperatures
+from kvec.decide.triggers.calimera import features
+from kvec.words.plain import require_choice
+
+Floats = npt.NDArray[np.float64]
+TRIGGERS = ("hazard", "calibrated", "induction")
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Temperatures of each label column (none: the network is believed), and the trigger of the first one."""
+
+    temperatures: tuple[Temperatures, ...] = ()
+    trigger: str = "hazard"
+    gains: Mapping[int, tuple[Floats, float]] = field(default_factory=dict)  # number of items: weights, constant
+
+    def __post_init__(self) -> None:
+        """Check the trigger."""
+        require_choice(self.trigger, TRIGGERS, "trigger")
+
+    def sharpness(self, column: int, n_observed: int) -> float:
+        """By what the logits of a label column are multiplied after so many items."""
+        if not self.temperatures:
+            return 1.0
+        known = self.temperatures[column].sharpness
+        return float(known[min(n_observed.bit_length() - 1, len(known) - 1)])
+
+    def after(self, said: npt.NDArray[Any], n_observed: int, n_classes: int) -> float:
+        """How ready a sequence is after so many items, by one row of outputs."""
+        if self.trigger == "hazard":
+            return halt_probability(said[0])
+        if self.trigger == "induction" and n_observed not in self.gains:
+            return 0.0
+        logits = said[1 : 1 + n_classes].astype(np.float64) * self.sharpness(0, n_observed)
+        shares = np.exp(logits - logits.max())
+        return float(self._score(shares[None] / shares.sum(), n_observed)[0])
+
+    def applied(self, scores: Scores) -> Scores:
+        """The scores of whole sequences with calibrated probabilities and this trigger's score."""
+        length = np.diff(scores.offsets)
+        place = np.arange(1, len(scores.halt) + 1) - np.repeat(scores.offsets[:-1], length)
+        classes = scores.classes
+        if self.temperatures:
+            classes = tuple(
+                t.apply(c, place).astype(np.float32) for t, c in zip(self.temperatures, classes, strict=True)
+            )
+        if self.trigger == "hazard":
+            return replace(scores, classes=classes)
+        halt = np.zeros(len(place), np.float32)
+        asked = np.unique(place) if self.trigger == "calibrated" else np.array(sorted(self.gains), np.int64)
+        for n in asked:
+            rows = np.flatnonzero(place == n)
+            halt[rows] = self._score(classes[0][rows].astype(np.float64), int(n))
+        return replace(scores, classes=classes, halt=halt)
+
+    def _score(self, shares: Floats, n_observed: int) -> Floats:
+        if self.trigger == "calibrated":
+            largest: Floats = shares.max(axis=1)
+            return largest
+        weights, constant = self.gains[n_observed]
+        return (features(shares) @ weights + constant >= 0).astype(np.float64)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain data for a model's card."""
+        return {
+            "temperatures": [t.sharpness.tolist() for t in self.temperatures], "trigger": self.trigger,
+            "gains": {str(n): [*map(float, weights), constant] for n, (weights, constant) in self.gains.items()},
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any] | None) -> Readiness:
+        """Read what `to_plain` wrote; models of before have none."""
+        if plain is None:
+            return cls()
+        gains = {int(n): (np.array(w[:-1]), float(w[-1])) for n, w in plain["gains"].items()}
+        return cls(tuple(Temperatures(np.array(t, np.float64)) for t in plain["temperatures"]), plain["trigger"], gains)
+
+
+def halt_probability(logit: np.floating[Any]) -> float:
+    """The halting score of a logit, rounded as batch evaluation rounds it."""
+    return float(1 / (1 + np.exp(-logit))) if logit > -80 else 0.0  # lest e^x be too large for single precision

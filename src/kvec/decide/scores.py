@@ -1,0 +1,18 @@
+"""What a network says of whole sequences, as plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Halting score and class probabilities after each item, sequence by sequence (see `Tangles.offsets`)."""
+
+    offsets: npt.NDArray[np.int64]  # (S + 1,)
+    halt: npt.NDArray[np.float32]  # (N,) probability of Halt
+    classes: tuple[npt.NDArray[np.float32], ...]  # of each label column, (N, classes)
+    knots: npt.NDArray[np.float32] | None = None  # (N, P) logits of Halt at each knot of the dial

@@ -1,0 +1,35 @@
+"""The words of `kvec tune` on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from kvec.doors.dialing import At, target_of
+
+
+def tune(
+    model: Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written.")],
+    data: Annotated[Path, Argument(metavar="DATA", help="Labelled sequences that the model was not trained on.")],
+    output: Annotated[Path, Option("-o", "--output", metavar="MODEL", help="The folder of the tuned model.")],
+    trigger: Annotated[
+        str | None,
+        Option(
+            metavar="hazard|calibrated|induction",
+            help="What halts: the learned score, the calibrated probability, or backward induction on the cost of "
+            "waiting. Without it all are tried, and the best is taken.",
+            show_default=False,
+        ),
+    ] = None,
+    at: At = None,
+    labels: Annotated[
+        Path | None, Option(metavar="FILE", help="A second table with the labels, joined per key.", show_default=False)
+    ] = None,
+    device: Annotated[str, Option("--device", metavar="auto|cpu|cuda", help="Where the network runs.")] = "auto",
+) -> None:
+    """Fit only the trigger of a model on new data, in seconds: temperatures, way of halting, operating point."""
+    from kvec.doors.tuning import tune_model
+
+    tune_model(model, data, output, trigger, target_of(at), labels, device)

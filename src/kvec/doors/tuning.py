@@ -1,0 +1,52 @@
+"""The road of `kvec tune`: score new data once, fit triggers on it, save the best beside the old network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kvec.decide.checkpoint import require_model_place, save_model
+from kvec.decide.held import held_out
+from kvec.decide.readiness import TRIGGERS
+from kvec.decide.replaying import score_table
+from kvec.doors.doubts import training_data
+from kvec.doors.measuring import require_truth
+from kvec.doors.messages import say, warn_of
+from kvec.doors.sources import read_by_schema
+from kvec.estimator import load
+from kvec.learn.retuning import Tried, compare_triggers, retune
+from kvec.report.text import table
+from kvec.words.plain import require_choice
+
+
+def tune_model(
+    path: Path, data: Path, output: Path, trigger: str | None, target: Mapping[str, float], labels: Path | None,
+    device: str,
+) -> None:  # fmt: skip
+    """Fit a trigger on data, and write the model with it into the folder `output`."""
+    if trigger is not None:
+        require_choice(trigger, TRIGGERS, "--trigger")
+    require_model_place(output)
+    model = load(path, device)
+    items = read_by_schema(data, model.model_.schema, labels)
+    require_truth(items)
+    warn_of(items)
+    tangles = model.tangles(items)
+    for doubt in training_data(items.frame, model.model_.split, data):
+        say(doubt)
+    held = held_out(tangles, score_table(model.model_.network, tangles, model.model_.config))
+    if trigger is None:
+        tried = compare_triggers(model.model_, held, target)
+        print("each fitted on half of the tangles, measured on the other half:\n")
+        print(_shown(tried))
+        best = max(tried, key=lambda each: each.accuracy if "earliness" in target else each.hm)
+        trigger = best.trigger
+    tuned = retune(model.model_, held, trigger, target)
+    save_model(tuned, output)
+    cost = "" if tuned.delay_cost is None else f", λ = {tuned.delay_cost:.3g}"
+    print(f"the model that halts by its {trigger} is in {output}, at θ = {tuned.threshold:.3g}{cost}")
+
+
+def _shown(tried: list[Tried]) -> str:
+    rows = [(t.trigger, f"{t.accuracy:.4f}", f"{t.earliness:.4f}", f"{t.hm:.4f}") for t in tried]
+    return table(rows, ("trigger", "accuracy", "earliness", "HM"), right=(1, 2, 3))

@@ -1,0 +1,97 @@
+"""Fitting only the trigger of a trained model on new data: temperatures, the way of halting, its operating point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kvec.decide.checkpoint import Trained
+from kvec.decide.held import Arrays, prefixes_of, scores_of, some_of
+from kvec.decide.operating import COSTS, OWN_WORD, Held, OperatingPoint, require_turnable
+from kvec.decide.readiness import TRIGGERS, Readiness
+from kvec.decide.triggers.calibrated import Temperatures
+from kvec.decide.triggers.calimera import Calimera
+from kvec.report.metrics import harmonic_mean, harmonic_means
+from kvec.words.errors import DataError, SettingError
+
+DOUBT = 10.0  # sequences that speak for the network's own word, beside those that are held out
+FEWEST = 40  # labelled sequences; with fewer a trigger learns noise
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How a trigger does on sequences that it was not fitted on."""
+
+    trigger: str
+    accuracy: float
+    earliness: float
+    hm: float
+
+
+def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
+    """What makes the class probabilities of each label column true to their word on these sequences."""
+    n_columns = held["labels"].shape[1]
+    return tuple(Temperatures.fit(prefixes_of(held, column), DOUBT) for column in range(n_columns))
+
+
+def retune(model: Trained, held: Arrays, trigger: str, target: Mapping[str, float]) -> Trained:
+    """The model with a trigger fitted on these sequences, at the point that meets the target (else of best HM)."""
+    require_turnable(model.config)
+    if (n := int((held["labels"][:, 0] >= 0).sum())) < FEWEST:
+        raise DataError(f"{n} labelled sequences are too few to tune on; give {FEWEST} or more")
+    readiness = Readiness(temperatures(held), trigger)
+    if trigger == "induction":
+        readiness, target = _induced(readiness, held, target), {"threshold": OWN_WORD}
+    if trigger != "hazard":
+        held = {name: array for name, array in held.items() if name != "knots"}
+        held["halt"] = readiness.applied(scores_of(held)).halt
+    seen = Held.of(held)
+    now = OperatingPoint(model.threshold, model.delay_cost if trigger == "hazard" else None)
+    point = seen.choose(target, now) if target else seen.best()
+    return replace(model.turned(point), readiness=readiness, validation=held, delay_cost=point.delay_cost)
+
+
+def compare_triggers(model: Trained, held: Arrays, target: Mapping[str, float]) -> list[Tried]:
+    """Every trigger fitted on one half of the tangles and measured on the other, both ways; means."""
+    is_even = held["tangle"] % 2 == 0
+    found = []
+    for trigger in TRIGGERS:
+        results = []
+        for fitted, measured in ((is_even, ~is_even), (~is_even, is_even)):
+            turned = retune(model, some_of(held, fitted), trigger, target)
+            rest = some_of(held, measured)
+            if trigger != "hazard":
+                rest = {name: array for name, array in rest.items() if name != "knots"}
+                rest["halt"] = turned.readiness.applied(scores_of(rest)).halt
+            seen = Held.of(rest)
+            stops = seen.stops(OperatingPoint(turned.threshold, turned.delay_cost))
+            right, late = float(seen.accuracy(stops)), float(seen.earliness(stops))
+            results.append((right, late, harmonic_mean(right, late)))
+        found.append(Tried(trigger, *(float(value) for value in np.mean(results, axis=0))))
+    return found
+
+
+def _induced(readiness: Readiness, held: Arrays, target: Mapping[str, float]) -> Readiness:
+    """Backward induction at the cost of waiting that the target asks for."""
+    if unusable := set(target) - {*COSTS, "earliness"}:
+        raise SettingError(
+            f"the trigger induction cannot aim at {min(unusable)}; give earliness, or what errors and items cost"
+        )
+    known = prefixes_of(held)
+    trigger = Calimera().fit(known)
+    if set(target) & set(COSTS):
+        if target.get("cost_per_second") or not target.get("cost_per_error"):
+            raise SettingError("the trigger induction weighs items against errors: give cost_per_error, cost_per_item")
+        cost = target.get("cost_per_item", 0.0) / target["cost_per_error"] * trigger.typical
+    else:
+        settings = trigger.settings()
+        stops = trigger.sweep(known, settings)
+        late = np.mean(stops / known.length, axis=1)
+        right = np.array([np.mean(known.predicted(row) == known.truth) for row in stops])
+        worth = -np.abs(late - target["earliness"]) if target else harmonic_means(right, late)
+        cost = float(settings[np.argmax(worth)])
+    weights = trigger.induce(np.array([cost / trigger.typical]))
+    gains = {int(n): (w.slope[:, 0], float(w.level[0])) for n, w in zip(trigger.steps, weights, strict=True)}
+    return replace(readiness, temperatures=(trigger.temperatures, *readiness.temperatures[1:]), gains=gains)

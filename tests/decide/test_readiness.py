@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+
+from kvec import KVEC
+from kvec.decide.held import held_out, prefixes_of
+from kvec.decide.readiness import TRIGGERS, Readiness
+from kvec.decide.replaying import score_table
+from kvec.decide.stream import Stream
+from kvec.decide.triggers.calibrated import Temperatures, sharpness
+from kvec.estimator import load
+from kvec.learn.retuning import compare_triggers, retune
+from kvec.read.synthetic import DEMO_SCHEMA, demo_traffic
+from kvec.words.errors import DataError, SettingError
+
+SMALL = {
+    "schema": DEMO_SCHEMA, "width": 16, "heads": 2, "feed_forward": 16, "fusion": 16, "blocks": 1, "device": "cpu",
+    "epochs": 3, "patience": 3, "knots": 3,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model() -> KVEC:
+    return KVEC(**SMALL).fit(demo_traffic(60))
+
+
+@pytest.fixture(scope="module")
+def held(model: KVEC):
+    tangles = model.tangles(demo_traffic(40, seed=7))
+    return held_out(tangles, score_table(model.model_.network, tangles, model.model_.config))
+
+
+def nll(known, temperatures: Temperatures) -> float:
+    shares = temperatures.apply(known.probabilities, known.place)
+    truth = np.repeat(known.truth, known.length)
+    return float(-np.log(shares[np.arange(len(truth)), truth]).mean())
+
+
+def test_probabilities_are_calibrated_on_validation(model: KVEC) -> None:
+    known = prefixes_of(model.model_.validation)
+    (fitted,) = model.model_.readiness.temperatures
+    plain = Temperatures(np.ones(1))
+    assert nll(known, fitted) < nll(known, plain)
+    assert not np.allclose(fitted.sharpness, 1)
+
+
+def test_a_few_sequences_that_are_all_right_do_not_make_it_certain() -> None:
+    logs, truth = np.log(np.tile([0.7, 0.2, 0.1], (5, 1))), np.zeros(5, np.int64)
+    assert sharpness(logs, truth) > 10
+    assert 1 < sharpness(logs, truth, doubt=10.0) < 1.5
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_streams_halt_by_any_trigger_as_tables_do(model: KVEC, held, trigger: str, tmp_path) -> None:
+    tuned = KVEC(**SMALL)
+    tuned.model_ = retune(model.model_, held, trigger, {})
+    assert tuned.model_.readiness.trigger == trigger
+    data = demo_traffic(8, seed=11)
+    expected = tuned.decision_frame(data).sort("id")
+    tuned.save(tmp_path / "tuned")
+    for deployed in (tuned.deployed(), load(tmp_path / "tuned").deployed()):
+        stream = Stream(deployed)
+        found = sorted(
+            [d for item in tuned.items(data) for d in stream.feed(item)] + stream.close(), key=lambda d: d.id
+        )
+        assert [(d.id, d.label, d.n_observed) for d in found] == expected.select("id", "label", "n_observed").rows()
+        np.testing.assert_allclose([d.probability for d in found], expected["probability"].to_numpy(), atol=1e-4)
+    explained = tuned.explain(data, expected["key"][0], expected["tangle"][0])
+    reached = [n for n, step in enumerate(explained.steps, 1) if step.halt_score >= tuned.model_.threshold]
+    if expected["reason"][0] == "halted":
+        assert reached[0] == expected["n_observed"][0]
+
+
+def test_readiness_survives_plain_data(model: KVEC, held) -> None:
+    for trigger in TRIGGERS:
+        readiness = retune(model.model_, held, trigger, {}).readiness
+        again = Readiness.from_plain(readiness.to_plain())
+        assert again.to_plain() == readiness.to_plain()
+    assert Readiness.from_plain(None).to_plain() == Readiness().to_plain()
+
+
+def test_a_trigger_reaches_its_target(model: KVEC, held) -> None:
+    for trigger in TRIGGERS:
+        tuned = retune(model.model_, held, trigger, {"earliness": 0.3})
+        turned = KVEC(**SMALL)
+        turned.model_ = tuned
+        late = turned.evaluate(demo_traffic(40, seed=7)).earliness
+        assert late == pytest.approx(0.3, abs=0.06 if trigger == "induction" else 0.03), trigger
+
+
+def test_triggers_are_compared_on_sequences_that_they_were_not_fitted_on(model: KVEC, held) -> None:
+    tried = compare_triggers(model.model_, held, {})
+    assert [each.trigger for each in tried] == list(TRIGGERS)
+    assert all(0 < each.hm < 1 and 0 < each.earliness < 1 for each in tried)
+
+
+def test_what_cannot_be_tuned_is_refused(model: KVEC, held) -> None:
+    few = {name: array for name, array in held.items()}
+    few["labels"] = np.where(np.arange(len(held["labels"]))[:, None] < 10, held["labels"], -1)
+    with pytest.raises(DataError, match="10 labelled sequences are too few to tune on; give 40 or more"):
+        retune(model.model_, few, "hazard", {})
+    with pytest.raises(SettingError, match="induction cannot aim at accuracy"):
+        retune(model.model_, held, "induction", {"accuracy": 0.9})
+    with pytest.raises(SettingError, match="give cost_per_error, cost_per_item"):
+        retune(model.model_, held, "induction", {"cost_per_item": 0.9})
+    with pytest.raises(SettingError, match="trigger is 'luck'"):
+        retune(model.model_, held, "luck", {})
