@@ -51,7 +51,7 @@ def test_a_cell_tells_all_there_is_to_know(training: str) -> None:
     for method in methods:
         curves = [point["curve"] for point in outcome.points if point["method"] == method]
         assert curves.count("chosen") == 1 and curves.count("moved") >= 1
-        assert curves.count("swept") == (1 if made.is_sampled else 0)
+        assert curves.count("swept") == (1 if made.is_swept else 0)
 
 
 @pytest.mark.parametrize("training", TRAININGS)

@@ -16,7 +16,9 @@ import torch
 
 from kvec import __version__
 from kvec.decide.checkpoint import Trained
+from kvec.decide.held import held_out
 from kvec.decide.looking import attention_shares
+from kvec.decide.operating import Held
 from kvec.decide.replaying import score_table
 from kvec.decide.scores import Scores
 from kvec.decide.triggers.base import Prefixes
@@ -137,20 +139,30 @@ class Clock:
 class Seen:
     """What a network says of the labelled sequences of a part."""
 
+    dial: Held | None = None  # where the policy has one
+
     def __init__(self, tangles: Tangles, scores: Scores) -> None:
         self.traces: Traces = traces(tangles, scores)
         is_known = tangles.labels[:, 0] >= 0
         kept = np.repeat(is_known, np.diff(scores.offsets))
         self.prefixes = Prefixes(self.traces.offsets, scores.classes[0][kept].astype(np.float64), self.traces.truth)
         self.kept = kept
+        if scores.knots is not None:
+            self.dial = Held.of(held_out(tangles, scores))
         self.n_classes = scores.classes[0].shape[1]
 
 
 def curves(cell: Cell, training: Training, known: Seen, test: Seen) -> Iterator[tuple[str, str, float, Ints]]:
     """Method, curve, setting and stops of every point; all that is learned or chosen comes from validation."""
     if training.has_policy:
-        if training.is_sampled:
+        if training.is_swept:
             yield cell.training, "swept", OWN_WORD, stop_at_threshold(test.traces, OWN_WORD)
+    if training.has_policy and known.dial is not None and test.dial is not None:
+        place = known.dial.path.index(known.dial.best())
+        yield cell.training, "chosen", place, test.dial.stops(known.dial.path[place])
+        for k in _thinned(np.arange(len(known.dial.path))[::-1]):
+            yield cell.training, "moved", k, test.dial.stops(known.dial.path[int(k)])
+    elif training.has_policy:
         best = best_threshold(known.traces)[0]
         yield cell.training, "chosen", best, stop_at_threshold(test.traces, best)
         for theta in _thinned(threshold_curve(test.traces).setting):
@@ -206,7 +218,7 @@ def looks(model: Trained, tangles: Tangles, test: Seen, cell: str) -> list[dict[
     ]  # fmt: skip
 
 
-def _thinned(settings: npt.NDArray[np.float64]) -> list[float]:
+def _thinned(settings: npt.NDArray[Any]) -> list[float]:
     """Some of the settings, the first and the last among them."""
     chosen = np.unique(np.linspace(0, len(settings) - 1, MOST_POINTS).round().astype(int))
     return [float(settings[i]) for i in chosen]

@@ -13,7 +13,7 @@ from kvec.words.config import Config
 from kvec.words.errors import SettingError
 from kvec.words.plain import read_toml, require_group, require_known
 
-EXPERIMENTS = ("data", "curves", "sensitivity", "ablation", "attention", "halting", "keys")  # as in §V
+EXPERIMENTS = ("data", "curves", "sensitivity", "ablation", "attention", "halting", "keys", "dial")  # as in §V
 _ENTRIES = ("title", "reproduces", "statistics", "runs")
 _RUN_ENTRIES = ("trainings", "datasets", "setting", "values", "settings", "seeds", "profiles")
 

@@ -35,6 +35,8 @@ LOOKS: dict[str, Look] = {
     "kvec-no-time": Look("without time embeddings", GREEN, ">", MIXED),
     "kvec-no-membership": Look("without membership", PINK, "d", DASHED),
     "kvec-window": Look("KVEC (window of all keys)", INK, "h", DASHED),
+    "kvec-dial": Look("KVEC (dial, one training)", BLUE, "*", LONG),
+    "kvec-costs": Look("KVEC (one training per cost)", MUTED, "o", DASHED),
     "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
     "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
     "kvec-calibrated": Look("KVEC (calibrated)", GREEN, "<", LONG),

@@ -35,8 +35,13 @@ class Training:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether it learns to halt by REINFORCE, so that one training gives one point of the trade-off."""
+        """Whether it learns to halt by REINFORCE."""
         return "training.objective=paper" in self.settings
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether one training gives one point of the trade-off, by the word of its own policy."""
+        return self.has_policy and "training.keep=last" in self.settings and "encoder.knots=9" not in self.settings
 
 
 TRAININGS: dict[str, Training] = {
@@ -47,6 +52,8 @@ TRAININGS: dict[str, Training] = {
     "kvec-no-time": Training(settings=("encoder.use_time=false", "encoder.use_position=false"), tuned_as="kvec"),
     "kvec-no-membership": Training(settings=("encoder.use_membership=false",), tuned_as="kvec"),
     "kvec-window": Training(settings=("visibility.rule=window",), tuned_as="kvec"),
+    "kvec-dial": Training(settings=("encoder.knots=9", "training.keep=last"), tuned_as="kvec"),
+    "kvec-costs": Training(settings=("training.keep=last",), tuned_as="kvec"),
     "earliest": Training(Recurrent, is_alone=True, settings=(*REINFORCE, *ALONE)),
     "srn-earliest": Training(Transformer, is_alone=True, settings=(*REINFORCE, *ALONE)),
     "srn": Training(
