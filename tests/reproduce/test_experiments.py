@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.reproduce.fake import profile
 
 from kvec.reproduce.datasets import MADE, NAMES, PLANTED
-from kvec.reproduce.experiments import EXPERIMENTS, Names, Plan, plan_cells, read_experiment, read_experiments
+from kvec.reproduce.experiments import BEYOND, EXPERIMENTS, Names, Plan, plan_cells, read_experiment, read_experiments
 from kvec.reproduce.plan import PROFILES, RECIPES, read_profile
-from kvec.reproduce.trainings import TRAININGS, settings_of
+from kvec.reproduce.trainings import TRAININGS, read_tuned
+from kvec.reproduce.trainings import settings_of as tuned_settings_of
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
 
+settings_of = partial(tuned_settings_of, tuned=read_tuned())
 ALL = Names(TRAININGS, (*NAMES, *MADE, PLANTED), PROFILES)
 TWO = Names(("kvec", "srn"), ("planted", "other"), PROFILES)
 RUN = "[[runs]]\ntrainings = ['kvec']\ndatasets = ['planted']\n"
@@ -44,7 +47,10 @@ def test_all_experiments_can_be_planned_together(name: str) -> None:
 
 
 def test_every_recipe_is_an_experiment() -> None:
-    assert {path.stem for path in RECIPES.glob("*.toml")} - {"profiles", "tuned"} == set(EXPERIMENTS)
+    assert {path.stem for path in RECIPES.glob("*.toml")} - {"profiles", "tuned"} == {*EXPERIMENTS, *BEYOND}
+    for name in BEYOND:
+        (each,) = read_experiments(name, ALL)
+        assert all(plan_cells([each], read_profile(profile), ALL.datasets, settings_of).cells for profile in PROFILES)
 
 
 def test_a_whole_night_is_enough_for_the_small_profile() -> None:
