@@ -70,8 +70,8 @@ def read_experiments(wish: str, names: Names) -> list[Experiment]:
         return [read_experiment(Path(wish), names)]
     if wish not in (*EXPERIMENTS, *BEYOND):
         raise SettingError(
-            f"unknown experiment {wish!r}; known: {', '.join(EXPERIMENTS)}, all of these by all, {', '.join(BEYOND)}, or a "
-            "file that ends in .toml"
+            f"unknown experiment {wish!r}; known: {', '.join(EXPERIMENTS)}, all of these by all, {', '.join(BEYOND)}, "
+            "or a file that ends in .toml"
         )
     return [read_experiment(RECIPES / f"{wish}.toml", names)]
 
