@@ -17,7 +17,7 @@ from kvec.decide.checkpoint import Trained, load_model, save_model
 from kvec.decide.deployed import Deployed
 from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
-from kvec.decide.operating import Held, OperatingPoint, require_turnable
+from kvec.decide.operating import Held, OperatingPoint, Target, require_turnable, with_classes
 from kvec.decide.replaying import dropped_items, score_table
 from kvec.decide.scores import Scores
 from kvec.decide.stream import Stream
@@ -202,17 +202,19 @@ class KVEC:
         (decision,) = decisions(table[index : index + 1], model.vocabulary.label_names)
         return Explanation(decision, model.vocabulary.labels[0], model.threshold, steps)
 
-    def at(self, **target: float) -> KVEC:
+    def at(self, **target: Any) -> KVEC:
         """The same model elsewhere on its trade-off, chosen by its scores on the validation part.
 
         `at(earliness=0.1)`, `at(accuracy=0.95)`, `at(cost_per_error=1, cost_per_item=0.01, cost_per_second=0.1)`,
-        `at(delay_cost=2)` and `at(threshold=0.4)`; a target that cannot be met says what can.
+        `at(delay_cost=2)` and `at(threshold=0.4)`; a target that cannot be met says what can. `cost_per_error` may be
+        a number or differ by class: {true class: {decided class: cost}}.
         """
         trained = self._trained()
         require_turnable(trained.config)
         now = OperatingPoint(trained.threshold, trained.delay_cost)
         turned = self.__sklearn_clone__()
-        turned.model_ = trained.turned(Held.of(trained.validation).choose(target, now))
+        wanted = with_classes(target, trained.vocabulary.labels[0])
+        turned.model_ = trained.turned(Held.of(trained.validation).choose(wanted, now))
         return turned
 
     def stream(self, threshold: float | None = None, **limits: Any) -> Stream:
@@ -296,7 +298,7 @@ class KVEC:
         return torch.device("cuda" if has_cuda and self.device != "cpu" else "cpu")
 
 
-def load(path: str | Path, device: str = "auto", at: Mapping[str, float] | None = None) -> KVEC:
+def load(path: str | Path, device: str = "auto", at: Target | None = None) -> KVEC:
     """Load a saved model, at the operating point that meets a target; executes nothing of what it reads."""
     trained = load_model(path)
     model = KVEC.from_config(trained.config, schema=trained.schema, device=device)

@@ -96,12 +96,32 @@ def test_costs_choose_the_cheapest_point(held: Held) -> None:
         total = 0.0
         for s, n in enumerate(stops):
             at = held.offsets[s] + n - 1
-            total += (not held.is_right[at]) + 0.02 * n + 0.1 * held.elapsed[at]
+            total += (held.predicted[at] != held.truth[s]) + 0.02 * n + 0.1 * held.elapsed[at]
         return total / len(stops)
 
     assert cost(stops) == pytest.approx(min(cost(row) for row in held.along))
     hurried = held.choose({"cost_per_error": 1.0, "cost_per_item": 10.0}, OperatingPoint(0.5))
     assert (held.stops(hurried) == 1).all()
+
+
+def test_errors_may_cost_by_class(model: KVEC, held: Held) -> None:
+    classes = model.model_.vocabulary.labels[0]
+    dear = {
+        true: {decided: 50.0 if true == "scan" else 0.001 for decided in classes if decided != true} for true in classes
+    }
+    plain = model.at(cost_per_error=1.0, cost_per_item=0.02).model_
+    turned = model.at(cost_per_error=dear, cost_per_item=0.02).model_
+    missed = []
+    for chosen in (plain, turned):
+        stops = held.stops(OperatingPoint(chosen.threshold, chosen.delay_cost))
+        is_scan = held.truth == classes.index("scan")
+        decided = held.predicted[held.offsets[:-1] + stops - 1]
+        missed.append(float((decided != held.truth)[is_scan].mean()))
+    assert missed[1] <= missed[0]
+    with pytest.raises(SettingError, match="unknown class 'mail' in cost_per_error"):
+        model.at(cost_per_error={"mail": {"web": 1.0}})
+    with pytest.raises(SettingError, match=r"write \{true class: \{decided class: cost\}\}"):
+        model.at(cost_per_error={"web": 1.0})
 
 
 @pytest.mark.parametrize(

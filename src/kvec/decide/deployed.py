@@ -16,7 +16,7 @@ from safetensors.numpy import load as load_arrays
 
 from kvec.decide.dial import mixture
 from kvec.decide.folder import Folder, as_damage, read_folder
-from kvec.decide.operating import Held, OperatingPoint, require_turnable
+from kvec.decide.operating import Held, OperatingPoint, Target, require_turnable, with_classes
 from kvec.decide.readiness import Readiness
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
@@ -107,7 +107,7 @@ def deploy(folder: Folder) -> Deployed:
     )
 
 
-def load_deployed(path: str | Path, target: Mapping[str, float] | None = None) -> Deployed:
+def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
     """Read a model folder without PyTorch, at the operating point that meets a target; what is damaged is refused."""
     folder = read_folder(path)
     with as_damage(path):
@@ -117,4 +117,4 @@ def load_deployed(path: str | Path, target: Mapping[str, float] | None = None) -
         held = Held.of(load_arrays(folder.files["validation.safetensors"]))
         now = OperatingPoint(model.threshold, folder.card["operating_point"].get("delay_cost"))
     require_turnable(model.config)
-    return model.turned(held.choose(target, now))
+    return model.turned(held.choose(with_classes(target, model.vocabulary.labels[0]), now))

@@ -8,7 +8,7 @@ Letters: S sequences, N items, P knots, M points.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from kvec.decide.dial import LEAST, MOST, mixture
 from kvec.decide.held import some_of
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
+from kvec.words.plain import require_known
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -31,12 +32,30 @@ TARGETS = ("earliness", "accuracy", "threshold", "delay_cost", "cost_per_error",
 COSTS = ("cost_per_error", "cost_per_item", "cost_per_second")
 
 
+Target = Mapping[str, Any]  # by name, numbers; `cost_per_error` may be a matrix, (true class, decided class)
+
+
 @dataclass(frozen=True)
 class OperatingPoint:
     """The delay cost λ that the policy is told (None: it knows its own alone), and the threshold θ on its score."""
 
     threshold: float
     delay_cost: float | None = None
+
+
+def with_classes(target: Target, classes: Sequence[str]) -> Target:
+    """The target with costs of errors by class, if they are {true class: {decided class: cost}}, as a matrix."""
+    given = target.get("cost_per_error")
+    if not isinstance(given, Mapping):
+        return target
+    matrix = np.zeros((len(classes), len(classes)))
+    for true, row in given.items():
+        if not isinstance(row, Mapping):
+            raise SettingError(f"cost_per_error[{true!r}] is {row!r}; write {{true class: {{decided class: cost}}}}")
+        for decided, cost in row.items():
+            require_known([str(true), str(decided)], classes, "class", "cost_per_error")
+            matrix[classes.index(str(true)), classes.index(str(decided))] = cost
+    return {**target, "cost_per_error": matrix}
 
 
 def require_turnable(config: Config) -> None:
@@ -53,21 +72,22 @@ class Held:
 
     offsets: Ints  # (S + 1,)
     knots: Floats  # (N, P) logits of Halt at each knot
-    is_right: npt.NDArray[np.bool_]  # (N,) whether deciding at an item would be right
+    predicted: Ints  # (N,) the class that each item would be decided for
+    truth: Ints  # (S,)
     elapsed: Floats | None  # (N,) seconds since the sequence began, where there are times
 
     @classmethod
     def of(cls, kept: Mapping[str, npt.NDArray[Any]]) -> Held:
         """From the validation arrays of a model folder."""
         kept = some_of(dict(kept), kept["labels"][:, 0] >= 0)
-        lengths = np.diff(kept["offsets"])
         with np.errstate(divide="ignore"):
             score = kept["halt"].astype(np.float64)
             knots = kept["knots"] if "knots" in kept else np.log(score / (1 - score))[:, None]
         return cls(
             kept["offsets"],
             knots.astype(np.float64),
-            kept["classes.0"].argmax(axis=1) == np.repeat(kept["labels"][:, 0], lengths),
+            kept["classes.0"].argmax(axis=1),
+            kept["labels"][:, 0].astype(np.int64),
             kept["elapsed"].astype(np.float64) if "elapsed" in kept else None,
         )
 
@@ -125,7 +145,7 @@ class Held:
 
     def accuracy(self, stops: Ints) -> Floats:
         """(…,) share of sequences decided rightly."""
-        right: Floats = self.is_right[self.offsets[:-1] + stops - 1].mean(axis=-1)
+        right: Floats = (self.predicted[self.offsets[:-1] + stops - 1] == self.truth).mean(axis=-1)
         return right
 
     def best(self) -> OperatingPoint:
@@ -134,7 +154,7 @@ class Held:
         hm = 2 * right * saved / np.maximum(right + saved, 1e-12)
         return self.path[int(np.lexsort((right, hm.round(12)))[-1])]
 
-    def choose(self, target: Mapping[str, float], now: OperatingPoint) -> OperatingPoint:
+    def choose(self, target: Target, now: OperatingPoint) -> OperatingPoint:
         """The operating point that meets a target best on validation; one that none meets is refused."""
         if not target:
             raise SettingError(f"say what to aim at: {', '.join(TARGETS)}")
@@ -151,7 +171,7 @@ class Held:
             raise SettingError(f"{name} is {value:g}; it must lie above 0 and be at most 1")
         return self._at_earliness(value) if name == "earliness" else self._at_accuracy(value)
 
-    def _given(self, target: Mapping[str, float], now: OperatingPoint) -> OperatingPoint:
+    def _given(self, target: Target, now: OperatingPoint) -> OperatingPoint:
         theta = target.get("threshold", OWN_WORD if "delay_cost" in target else now.threshold)
         cost = target.get("delay_cost", now.delay_cost)
         if not 0 <= theta <= 1:
@@ -202,13 +222,17 @@ class Held:
             )
         return self.path[int(meeting[late[meeting].argmin()])]
 
-    def _cheapest(self, costs: Mapping[str, float]) -> OperatingPoint:
-        if any(not value >= 0 for value in costs.values()) or not any(costs.values()):
+    def _cheapest(self, costs: Target) -> OperatingPoint:
+        if any(not np.all(np.asarray(c) >= 0) for c in costs.values()) or not any(np.any(c) for c in costs.values()):
             raise SettingError("costs must be numbers from 0 on, and one of them above 0")
         if costs.get("cost_per_second") and self.elapsed is None:
             raise SettingError("cost_per_second needs times, which the training data did not have; use cost_per_item")
         at = self.offsets[:-1] + self.along - 1
-        total = costs.get("cost_per_error", 0.0) * (1 - self.is_right[at].mean(axis=1))
+        error = costs.get("cost_per_error", 0.0)
+        if isinstance(error, np.ndarray):
+            total = error[self.truth, self.predicted[at]].mean(axis=1)
+        else:
+            total = error * (1 - self.accuracy(self.along))
         total = total + costs.get("cost_per_item", 0.0) * self.along.mean(axis=1)
         if self.elapsed is not None:
             total = total + costs.get("cost_per_second", 0.0) * self.elapsed[at].mean(axis=1)

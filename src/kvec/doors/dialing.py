@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from typer import Option
 
-from kvec.words.errors import SettingError
+from kvec.words.errors import DataError, SettingError
 
 At = Annotated[
     list[str] | None,
     Option(
         "--at",
         metavar="TARGET=VALUE",
-        help="Work elsewhere on the model's trade-off: earliness=0.1, accuracy=0.95, cost_per_error=1 with "
-        "cost_per_item=0.01 or cost_per_second=0.1, delay_cost=2, threshold=0.4; by its validation scores.",
+        help="Work elsewhere on the model's trade-off: earliness=0.1, accuracy=0.95, cost_per_error=1 (or a CSV of "
+        "true, decided, cost) with cost_per_item=0.01 or cost_per_second=0.1, delay_cost=2, threshold=0.4; by its "
+        "validation scores.",
         show_default=False,
     ),
 ]
+COLUMNS = ["true", "decided", "cost"]
 
 
-def target_of(given: Iterable[str] | None) -> dict[str, float]:
+def target_of(given: Iterable[str] | None) -> dict[str, Any]:
     """What to aim at.
 
     >>> target_of(["cost_per_error=1,cost_per_item=0.01"])
     {'cost_per_error': 1.0, 'cost_per_item': 0.01}
     """
-    target: dict[str, float] = {}
+    target: dict[str, Any] = {}
     for entry in (part for text in given or () for part in text.split(",")):
         name, equals, value = entry.partition("=")
+        if name == "cost_per_error" and value.endswith(".csv"):
+            target[name] = _costs(Path(value))
+            continue
         try:
             if not equals or name.strip() in target:
                 raise ValueError
@@ -39,3 +46,21 @@ def target_of(given: Iterable[str] | None) -> dict[str, float]:
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
             ) from None
     return target
+
+
+def _costs(path: Path) -> dict[str, dict[str, float]]:
+    """What each error costs, by true and decided class, from a table."""
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            reader = csv.DictReader(lines)
+            if reader.fieldnames != COLUMNS:
+                raise DataError(f"{path}: its columns are not {', '.join(COLUMNS)}")
+            costs: dict[str, dict[str, float]] = {}
+            for number, row in enumerate(reader, 1):
+                try:
+                    costs.setdefault(row["true"], {})[row["decided"]] = float(row["cost"])
+                except (TypeError, ValueError):
+                    raise DataError(f"{path}, row {number}: cost is {row['cost']!r}; write a number") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not a text file'}") from None
+    return costs

@@ -49,7 +49,7 @@ class Wishes:
     form: str | None = None  # table or ndjson
     pcap_out: Path | None = None
     threshold: float | None = None
-    at: Mapping[str, float] | None = None
+    at: Mapping[str, Any] | None = None
     seconds: float | None = None  # stop listening after so long
     snap: int = 256
     promiscuous: bool = False

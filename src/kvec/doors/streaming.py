@@ -64,7 +64,7 @@ class Wishes:
     max_line: int = 1 << 20
     event_time: str = "items"  # or wall
     threshold: float | None = None
-    at: Mapping[str, float] | None = None
+    at: Mapping[str, Any] | None = None
     limits: Mapping[str, Any] | None = None  # those that were given
 
 

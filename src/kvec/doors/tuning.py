@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kvec.decide.checkpoint import require_model_place, save_model
 from kvec.decide.held import held_out
@@ -20,7 +21,7 @@ from kvec.words.plain import require_choice
 
 
 def tune_model(
-    path: Path, data: Path, output: Path, trigger: str | None, target: Mapping[str, float], labels: Path | None,
+    path: Path, data: Path, output: Path, trigger: str | None, target: Mapping[str, Any], labels: Path | None,
     device: str,
 ) -> None:  # fmt: skip
     """Fit a trigger on data, and write the model with it into the folder `output`."""

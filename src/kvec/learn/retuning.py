@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import Arrays, prefixes_of, scores_of, some_of
-from kvec.decide.operating import COSTS, OWN_WORD, Held, OperatingPoint, require_turnable
+from kvec.decide.operating import COSTS, OWN_WORD, Held, OperatingPoint, Target, require_turnable, with_classes
 from kvec.decide.readiness import TRIGGERS, Readiness
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.calimera import Calimera
@@ -36,11 +35,12 @@ def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
     return tuple(Temperatures.fit(prefixes_of(held, column), DOUBT) for column in range(n_columns))
 
 
-def retune(model: Trained, held: Arrays, trigger: str, target: Mapping[str, float]) -> Trained:
+def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Trained:
     """The model with a trigger fitted on these sequences, at the point that meets the target (else of best HM)."""
     require_turnable(model.config)
     if (n := int((held["labels"][:, 0] >= 0).sum())) < FEWEST:
         raise DataError(f"{n} labelled sequences are too few to tune on; give {FEWEST} or more")
+    target = with_classes(target, model.vocabulary.labels[0])
     readiness = Readiness(temperatures(held), trigger)
     if trigger == "induction":
         readiness, target = _induced(readiness, held, target), {"threshold": OWN_WORD}
@@ -53,7 +53,7 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Mapping[str, floa
     return replace(model.turned(point), readiness=readiness, validation=held, delay_cost=point.delay_cost)
 
 
-def compare_triggers(model: Trained, held: Arrays, target: Mapping[str, float]) -> list[Tried]:
+def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:
     """Every trigger fitted on one half of the tangles and measured on the other, both ways; means."""
     is_even = held["tangle"] % 2 == 0
     found = []
@@ -73,7 +73,7 @@ def compare_triggers(model: Trained, held: Arrays, target: Mapping[str, float]) 
     return found
 
 
-def _induced(readiness: Readiness, held: Arrays, target: Mapping[str, float]) -> Readiness:
+def _induced(readiness: Readiness, held: Arrays, target: Target) -> Readiness:
     """Backward induction at the cost of waiting that the target asks for."""
     if unusable := set(target) - {*COSTS, "earliness"}:
         raise SettingError(
@@ -82,7 +82,7 @@ def _induced(readiness: Readiness, held: Arrays, target: Mapping[str, float]) ->
     known = prefixes_of(held)
     trigger = Calimera().fit(known)
     if set(target) & set(COSTS):
-        if target.get("cost_per_second") or not target.get("cost_per_error"):
+        if target.get("cost_per_second") or not isinstance(target.get("cost_per_error"), float | int):
             raise SettingError("the trigger induction weighs items against errors: give cost_per_error, cost_per_item")
         cost = target.get("cost_per_item", 0.0) / target["cost_per_error"] * trigger.typical
     else:
