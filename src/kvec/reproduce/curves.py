@@ -209,7 +209,7 @@ def drawn_methods(results: Results, dataset: str) -> set[str]:
 
 def chosen_points(results: Results, dataset: str, method: str) -> pl.DataFrame:
     """For each seed the point chosen on validation; of several cells that of the one with the best validation HM."""
-    points = _main_points(results, dataset).filter(pl.col("method") == method)
+    points = _main_points(results, dataset).filter(pl.col("method") == method.removesuffix(MOVED))
     kept = points.filter(pl.col("curve") == "chosen")
     if not kept.height:
         kept = points.filter(pl.col("curve") == "swept")
