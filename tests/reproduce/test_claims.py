@@ -105,3 +105,14 @@ def test_partial_results_name_what_is_missing(tmp_path: Path) -> None:
     assert describe(read_results(tmp_path), "traffic-fg") == ""
     rows = judge(read_results(made.Made().table_one("sepsis").write(tmp_path / "data")))
     assert {row.verdict for row in rows} == {UNTESTED}
+
+
+def test_a_straight_line_without_policies_tests_nothing(tmp_path: Path) -> None:
+    tables = made.everything()
+    for row in tables.points:
+        if row["method"] == "srn-earliest" and row["curve"] == "swept" and row["earliness"] < 0.1:
+            row["earliness"] = 0.12
+    rows = judge(read_results(tables.write(tmp_path)))
+    row = one(rows, POINTS, "traffic-fg", "kvec-paper")
+    assert row.measured and row.verdict == UNTESTED
+    assert row.reason == "in most seeds no policy of SRN-EARLIEST was trained to halt there"

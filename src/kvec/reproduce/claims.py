@@ -15,6 +15,7 @@ from kvec.reproduce.curves import (
     common_range,
     compare,
     drawn_methods,
+    is_reached,
     lines_of,
     spread,
     swept_points,
@@ -106,6 +107,10 @@ def _gain(
     )
     if doubt := doubts(results, gain.dataset, (variant, rival)):
         return judged(measured, UNTESTED, doubt)
+    for name in (variant, rival):
+        if not is_reached(results, gain.dataset, name, gain.low, gain.high):
+            reason = f"in most seeds no policy of {look_of(name).label} was trained to halt there"
+            return judged(measured, UNTESTED, reason)
     return judged(measured, *judge_gain(found.spread, gain.size))
 
 
@@ -134,7 +139,7 @@ def _highest(results: Results, dataset: str, variant: str) -> list[Judged]:
     parts, told = [], []
     for name, low, high in (("below 10 %", 0.0, EARLY), ("whole range", 0.0, 1.0)):
         found = compare(lines, rivals[best], low, high)
-        if found is not None:
+        if found is not None and all(is_reached(results, dataset, each, low, high) for each in (variant, best)):
             parts.append((name, *judge_gain(found.spread)))
             told.append(f"{name} {points_of(found.spread)}")
     verdict, reason = joined(parts)

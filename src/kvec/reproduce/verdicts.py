@@ -30,7 +30,8 @@ RULES = (
     "A swept method's curve joins its trained policies by straight lines, from deciding after the first item to "
     "reading all; other methods have their curve from one training, and are compared with the better of a swept "
     "rival's two: its sweep, and its threshold moved after training. Curves are compared at equal earliness by the "
-    "mean of their difference over the range that both reach; HM along a curve is that of the interpolated accuracy.",
+    "mean of their difference over the range that both reach; HM along a curve is that of the interpolated accuracy. "
+    "A straight line says nothing about a range in which, in most seeds, none of the trained policies halts.",
     f"α steers accuracy when its values spread it by {100 * WIDE:g} points or more, and earliness by at most half of "
     f"that; β steers earliness when its values spread it by {100 * WIDE:g} points or more, and in at least "
     f"{100 * CONCORDANT:g} % of the pairs the larger β is earlier.",
