@@ -144,7 +144,7 @@ class Made:
         """KVEC halts at the true position or up to two items later, without value correlation seven later still."""
         for seed in seeds:
             for method, behind in (("kvec", 1), ("kvec-no-value", 8)):
-                cell = self.cell(dataset, method, seed)
+                cell = self.cell(dataset, method, seed, first_earliness=0.01)
                 self.curve(cell, method, seed, n=12)
                 for late, count in ((behind - 1, 30), (behind, 100), (behind + 1, 60 + seed)):
                     row = {"cell": cell, "method": method, "true": true, "n_observed": true + late}

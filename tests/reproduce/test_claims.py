@@ -69,7 +69,32 @@ def test_a_policy_that_has_not_converged_tests_nothing(tmp_path: Path) -> None:
     row = one(rows, POINTS, "traffic-fg")
     assert row.verdict == UNTESTED and "SRN-EARLIEST converged in 0 of 3 seeds" in row.reason
     assert row.measured, "what was measured is still shown"
-    assert one(rows, "KVEC has the highest accuracy", "traffic-fg").verdict == HOLDS
+    highest = one(rows, "KVEC has the highest accuracy", "traffic-fg")
+    assert highest.verdict == HOLDS and "SRN-EARLIEST converged in 0 of 3 seeds" in highest.reason
+    poorest = one(rows, "EARLIEST is the poorest", "traffic-fg", "earliest")
+    assert poorest.verdict == HOLDS and "SRN-EARLIEST" in poorest.measured and "SRN-EARLIEST" not in poorest.reason
+
+
+def test_a_network_that_has_not_settled_tests_nothing_either(tmp_path: Path) -> None:
+    tables = made.everything()
+    for row in tables.cells:
+        if row["training"] == "srn":
+            row["hm_by_epoch"] = "0.1 0.2 0.3 0.4"
+    rows = judge(read_results(tables.write(tmp_path)))
+    row = one(rows, "KVEC has the highest accuracy", "traffic-fg")
+    assert row.verdict == UNTESTED and "SRN-Confidence converged in 0 of 3 seeds" in row.reason
+
+
+def test_a_moved_threshold_is_compared_with_a_moved_one(tmp_path: Path) -> None:
+    """A rival is not to lose because few policies were trained of it: between them its line is straight."""
+    tables = made.everything()
+    for row in tables.cells:
+        if row["training"] == "srn-earliest":
+            tables.curve(row["cell"], "srn-earliest", row["seed"])
+    tables.points.sort(key=lambda row: str(row["cell"]))
+    rows = judge(read_results(tables.write(tmp_path)))
+    assert "over SRN-EARLIEST (θ moved) at" in one(rows, POINTS, "traffic-fg").measured
+    assert "over SRN-EARLIEST at" in one(rows, POINTS, "traffic-fg", "kvec-paper").measured
 
 
 def test_partial_results_name_what_is_missing(tmp_path: Path) -> None:
@@ -80,3 +105,14 @@ def test_partial_results_name_what_is_missing(tmp_path: Path) -> None:
     assert describe(read_results(tmp_path), "traffic-fg") == ""
     rows = judge(read_results(made.Made().table_one("sepsis").write(tmp_path / "data")))
     assert {row.verdict for row in rows} == {UNTESTED}
+
+
+def test_a_straight_line_without_policies_tests_nothing(tmp_path: Path) -> None:
+    tables = made.everything()
+    for row in tables.points:
+        if row["method"] == "srn-earliest" and row["curve"] == "swept" and row["earliness"] < 0.1:
+            row["earliness"] = 0.12
+    rows = judge(read_results(tables.write(tmp_path)))
+    row = one(rows, POINTS, "traffic-fg", "kvec-paper")
+    assert row.measured and row.verdict == UNTESTED
+    assert row.reason == "in most seeds no policy of SRN-EARLIEST was trained to halt there"

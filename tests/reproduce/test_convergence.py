@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from tests.reproduce import made
 
-from kvec.reproduce.convergence import Convergence, convergence, is_collapsed, is_settled
+from kvec.reproduce.convergence import Convergence, convergence, doubts, is_collapsed, is_settled
 from kvec.reproduce.results import read_results
 
 RISING = "0.1 0.2 0.3 0.4 0.5 0.6"
@@ -47,8 +47,8 @@ def test_most_seeds_must_converge_and_the_policy_of_validation_counts(tmp_path: 
     tables = made.Made()
     tables.cell("a", "kvec", 0)
     tables.cell("a", "kvec", 1, hm_by_epoch=RISING)
-    tables.cell("a", "kvec", 2, earliness_by_epoch="0.3 0.2 0.02")
-    tables.cell("a", "srn", 0, earliness_by_epoch="1.0")
+    tables.cell("a", "kvec", 2, validation_earliness=0.02)
+    tables.cell("a", "srn", 0, validation_earliness=1.0)
     tables.point("a/kvec/0", "kvec", "moved", 0.5, 0.3, 0.5)
     results = read_results(tables.write(tmp_path))
     found = convergence(results, "a", "kvec")
@@ -56,3 +56,35 @@ def test_most_seeds_must_converge_and_the_policy_of_validation_counts(tmp_path: 
     assert found.words() == "converged in 1 of 3 seeds; of 3 cells 1 collapsed, 1 still rising"
     assert convergence(results, "a", "srn").is_converged, "it has no policy to collapse"
     assert not convergence(results, "a", "earliest").is_converged, "nothing was run"
+
+
+def test_a_policy_collapses_by_its_own_word_not_by_the_threshold_of_best_hm(tmp_path: Path) -> None:
+    tables = made.Made()
+    for seed, late in enumerate((0.02, 0.2)):
+        cell = tables.cell("a", "earliest", seed, "training.beta", 0.1, validation_earliness=0.2 if seed == 0 else 0.02)
+        tables.point(cell, "earliest", "swept", 0.5, late, 0.5)
+    found = convergence(read_results(tables.write(tmp_path)), "a", "earliest")
+    assert (found.n_seeds, found.n_converged, found.n_collapsed) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("true", "n_observed", "converged"), [(100, 100, True), (100, 1, False), (10, 100, False), (10, 10, True)]
+)
+def test_to_wait_for_a_signal_at_the_end_is_no_collapse(
+    tmp_path: Path, true: int, n_observed: int, converged: bool
+) -> None:
+    tables = made.Made()
+    cell = tables.cell("a", "kvec", 0, first_earliness=0.01, validation_earliness=0.01)  # HM would guess at once
+    tables.point(cell, "kvec", "moved", 0.5, 0.3, 0.5)
+    tables.halts.append({"cell": cell, "method": "kvec", "true": true, "n_observed": n_observed, "count": 9})
+    assert convergence(read_results(tables.write(tmp_path)), "a", "kvec").is_converged is converged
+
+
+def test_doubts_name_the_method_and_look_at_its_training(tmp_path: Path) -> None:
+    tables = made.Made().curves("a", (0,), ["kvec", "srn"])
+    tables.cells[1]["hm_by_epoch"] = RISING
+    results = read_results(tables.write(tmp_path))
+    assert doubts(results, "a", ["kvec"]) == ""
+    assert doubts(results, "a", ["kvec", "srn-fixed"]) == (
+        "SRN-Fixed converged in 0 of 1 seeds; of 1 cell 1 still rising"
+    )

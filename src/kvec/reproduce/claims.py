@@ -7,9 +7,20 @@ from dataclasses import dataclass
 import polars as pl
 
 from kvec.reproduce import discussions
-from kvec.reproduce.convergence import Convergence, convergence
-from kvec.reproduce.curves import Lines, area, best_hm, common_range, compare, lines_of, spread
-from kvec.reproduce.looks import ABLATION, RIVALS, look_of
+from kvec.reproduce.convergence import doubts
+from kvec.reproduce.curves import (
+    Lines,
+    area,
+    best_hm,
+    common_range,
+    compare,
+    drawn_methods,
+    is_reached,
+    lines_of,
+    spread,
+    swept_points,
+)
+from kvec.reproduce.looks import ABLATION, MOVED, RIVALS, look_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.verdicts import (
     EARLY,
@@ -64,37 +75,42 @@ def judge(results: Results) -> list[Judged]:
 def _accuracy(results: Results, gain: Gain, variant: str) -> Judged:
     share = f"{100 * gain.low:.0f}–{100 * gain.high:.0f} %"
     claim = f"accuracy +{100 * gain.size:.3g} points over SRN-EARLIEST at earliness {share}"
-    return _gain(results, gain, variant, claim, RIVAL, "accuracy")
+    return _gain(results, gain, variant, claim, (RIVAL,), "accuracy")
 
 
 def _hm(results: Results, gain: Gain, variant: str) -> Judged:
     claim = f"HM +{100 * gain.size:.3g} % over the best rival, on average along the curve"
-    rivals = _lines(results, gain.dataset, RIVALS, "hm")
-    reach = common_range([*rivals.values(), lines_of(results, gain.dataset, variant, "hm")])
-    best = max(rivals, key=lambda name: area(rivals[name], *reach).mean) if reach and rivals else RIVAL
-    return _gain(results, gain, variant, claim, best, "hm")
+    return _gain(results, gain, variant, claim, RIVALS, "hm")
 
 
-def _gain(results: Results, gain: Gain, variant: str, claim: str, rival: str, measure: str) -> Judged:
-    """A claim of size against one rival: the comparison is shown even where it cannot count."""
+def _gain(
+    results: Results, gain: Gain, variant: str, claim: str, against: tuple[str, ...], measure: str
+) -> Judged:  # fmt: skip
+    """A claim of size against the best of some rivals: the comparison is shown even where it cannot count."""
 
     def judged(measured: str, verdict: str, reason: str) -> Judged:
         return Judged(claim, gain.dataset, variant, measured, verdict, reason)
 
     if gain.dataset not in results.datasets():
         return judged("", UNTESTED, "no data")
-    first, second = (lines_of(results, gain.dataset, name, measure) for name in (variant, rival))
-    for name, lines in ((variant, first), (rival, second)):
-        if not lines:
+    lines = lines_of(results, gain.dataset, variant, measure)
+    rivals = _rivals(results, gain.dataset, variant, against, measure)
+    for name, there in ((variant, lines), (against[0], rivals)):
+        if not there:
             return judged("", UNTESTED, f"no results of {look_of(name).label}")
-    found = compare(first, second, gain.low, gain.high)
+    rival = _best(lines, rivals, gain.low, gain.high)
+    found = compare(lines, rivals[rival], gain.low, gain.high)
     if found is None:
         return judged("", UNTESTED, f"no earliness of {100 * gain.low:g}–{100 * gain.high:g} % that both reach")
     measured = f"{points_of(found.spread)} over {look_of(rival).label} at {range_of(found)}" + _more(
         results, gain, variant, rival, measure
     )
-    if doubt := _doubt(results, gain.dataset, (variant, rival)):
+    if doubt := doubts(results, gain.dataset, (variant, rival)):
         return judged(measured, UNTESTED, doubt)
+    for name in (variant, rival):
+        if not is_reached(results, gain.dataset, name, gain.low, gain.high):
+            reason = f"in most seeds no policy of {look_of(name).label} was trained to halt there"
+            return judged(measured, UNTESTED, reason)
     return judged(measured, *judge_gain(found.spread, gain.size))
 
 
@@ -108,7 +124,7 @@ def _more(results: Results, gain: Gain, variant: str, rival: str, measure: str) 
             told += f"; best HM {points_of(spread([best[0][seed] - best[1][seed] for seed in seeds]))}"
     first, second = (lines_of(results, gain.dataset, name, measure, True) for name in (variant, rival))
     found = compare(first, second, gain.low, gain.high)
-    if found is not None and _has_repeats(results, gain.dataset):
+    if found is not None and has_repeats(results, gain.dataset):
         told += f"; without repeats {points_of(found.spread)} at {range_of(found)}"
     return told
 
@@ -116,40 +132,41 @@ def _more(results: Results, gain: Gain, variant: str, rival: str, measure: str) 
 def _highest(results: Results, dataset: str, variant: str) -> list[Judged]:
     """KVEC against the rival that comes closest over the whole common range."""
     lines = lines_of(results, dataset, variant)
-    rivals = _lines(results, dataset, RIVALS)
-    reach = common_range([lines, *rivals.values()])
-    if not lines or not rivals or reach is None:
+    rivals = _rivals(results, dataset, variant, RIVALS, "accuracy")
+    if not lines or not rivals or common_range([lines, *rivals.values()]) is None:
         return []
-    best = max(rivals, key=lambda name: area(rivals[name], *reach).mean)
+    best = _best(lines, rivals)
     parts, told = [], []
     for name, low, high in (("below 10 %", 0.0, EARLY), ("whole range", 0.0, 1.0)):
         found = compare(lines, rivals[best], low, high)
-        if found is not None:
+        if found is not None and all(is_reached(results, dataset, each, low, high) for each in (variant, best)):
             parts.append((name, *judge_gain(found.spread)))
             told.append(f"{name} {points_of(found.spread)}")
     verdict, reason = joined(parts)
-    if doubt := _doubt(results, dataset, (variant,)):
+    if others := doubts(results, dataset, [name for name in rivals if name != best]):
+        reason += f"; {others}"
+    if doubt := doubts(results, dataset, (variant, best)):
         verdict, reason = UNTESTED, doubt
     claim = "KVEC has the highest accuracy of all methods, above all early"
     return [Judged(claim, dataset, variant, f"over {look_of(best).label}: {', '.join(told)}", verdict, reason)]
 
 
 def _poorest(results: Results, dataset: str) -> list[Judged]:
-    """EARLIEST against every other rival, and at the end of the sequences."""
+    """EARLIEST against every other rival that had converged, and where each line ends."""
     lines = _lines(results, dataset, RIVALS)
-    own = lines.pop("earliest", None)
-    gains = {name: found for name in lines if own and (found := compare(lines[name], own))}
+    own = lines.get("earliest", {})
+    gains = {name: found for name in lines if name != "earliest" and (found := compare(lines[name], own))}
     if not gains:
         return []
-    ends = results.cells.filter(pl.col("dataset") == dataset).group_by("training").agg(pl.col("end_accuracy").mean())
-    end = dict(zip(ends["training"].to_list(), ends["end_accuracy"].to_list(), strict=True))
     told = ", ".join(f"{look_of(name).label} {points_of(found.spread)}" for name, found in gains.items())
-    if end.get("earliest") is not None and end.get("srn") is not None:
-        told += f"; read to the end {100 * end['earliest']:.1f} % against {100 * end['srn']:.1f} % of SRN"
-    parts = [(look_of(name).label, *judge_gain(found.spread)) for name, found in gains.items()]
-    verdict, reason = joined(parts)
-    if doubt := _doubt(results, dataset, ("earliest",)):
-        verdict, reason = UNTESTED, doubt
+    ends = {name: spread([line.height[-1] for line in found.values()]).mean for name, found in lines.items()}
+    told += "; at its end " + ", ".join(f"{look_of(name).label} {100 * end:.1f} %" for name, end in ends.items())
+    doubtful = {name: doubt for name in ("earliest", *gains) if (doubt := doubts(results, dataset, [name]))}
+    parts = [(look_of(name).label, *judge_gain(gains[name].spread)) for name in gains if name not in doubtful]
+    if parts and "earliest" not in doubtful:
+        verdict, reason = joined(parts)
+    else:
+        verdict, reason = UNTESTED, "; ".join(doubtful.values())
     return [Judged("EARLIEST is the poorest method", dataset, "earliest", f"above EARLIEST: {told}", verdict, reason)]
 
 
@@ -168,7 +185,7 @@ def _ablation(results: Results, dataset: str) -> list[Judged]:
     if largest != "kvec-no-value":
         verdict = PARTLY if verdict == HOLDS else FAILS
         reason += f"; {look_of(largest).label} costs more"
-    if doubt := _doubt(results, dataset, ("kvec", *drops)):
+    if doubt := doubts(results, dataset, ("kvec", *drops)):
         verdict, reason = UNTESTED, doubt
     told = "KVEC above itself " + ", ".join(f"{look_of(name).label} {points_of(f.spread)}" for name, f in drops.items())
     claim = "value correlation is the most important part: without it accuracy falls most"
@@ -187,7 +204,7 @@ def _value(results: Results, dataset: str) -> Judged:
     if not parts:
         return Judged(claim, dataset, "kvec", "", UNTESTED, "no results of KVEC to compare with")
     verdict, reason = joined(parts)
-    if doubt := _doubt(results, dataset, ("kvec", "kvec-no-value")):
+    if doubt := doubts(results, dataset, ("kvec", "kvec-no-value")):
         verdict, reason = UNTESTED, doubt
     facts = describe(results, dataset)
     return Judged(claim, dataset, "kvec", ", ".join(told), verdict, reason + (f". Here {facts}" if facts else ""))
@@ -210,23 +227,27 @@ def describe(results: Results, dataset: str) -> str:
     )
 
 
+def _rivals(
+    results: Results, dataset: str, variant: str, names: tuple[str, ...], measure: str
+) -> dict[str, Lines]:  # fmt: skip
+    """Lines of rivals; where KVEC's own is of a threshold that was moved, theirs of that kind as well."""
+    moved = () if swept_points(results, dataset, variant).height else tuple(f"{name}{MOVED}" for name in names)
+    drawn = drawn_methods(results, dataset)
+    return _lines(results, dataset, tuple(name for name in (*names, *moved) if name in drawn), measure)
+
+
+def _best(lines: Lines, rivals: dict[str, Lines], low: float = 0.0, high: float = 1.0) -> str:
+    """The rival of largest area, where all lines reach; else the first."""
+    reach = common_range([lines, *rivals.values()], low, high)
+    return max(rivals, key=lambda name: area(rivals[name], *reach).mean) if reach else next(iter(rivals))
+
+
 def _lines(results: Results, dataset: str, methods: tuple[str, ...], measure: str = "accuracy") -> dict[str, Lines]:
     found = {name: lines_of(results, dataset, name, measure) for name in methods}
     return {name: lines for name, lines in found.items() if lines}
 
 
-def _doubt(results: Results, dataset: str, methods: tuple[str, ...]) -> str:
-    """Which of the learned policies had not converged, in words; nothing if all had."""
-    doubts: list[tuple[str, Convergence]] = []
-    for method in methods:
-        if method.startswith("srn-") and method != RIVAL:
-            continue  # no policy was learned
-        found = convergence(results, dataset, method)
-        if not found.is_converged:
-            doubts.append((method, found))
-    return "; ".join(f"{look_of(name).label} {found.words()}" for name, found in doubts)
-
-
-def _has_repeats(results: Results, dataset: str) -> bool:
+def has_repeats(results: Results, dataset: str) -> bool:
+    """Whether some test sequences of a data set occur in training."""
     cells = results.cells.filter(pl.col("dataset") == dataset)
     return bool((cells["n_new"] < cells["n_test"]).any())

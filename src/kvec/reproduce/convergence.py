@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
 
+from kvec.reproduce.looks import MOVED, look_of
 from kvec.reproduce.results import Results, main_cells, numbers
 
 GAIN = 0.01  # of HM on validation in the last third of the epochs; with more, training was not at its end
@@ -51,13 +53,11 @@ def convergence(results: Results, dataset: str, training: str, swept: str | None
     """
     cells = results.cells.filter((pl.col("dataset") == dataset) & (pl.col("training") == training))
     cells = main_cells(cells) if swept is None else cells.filter(pl.col("swept") == swept)
-    policies = results.points.filter((pl.col("curve") == "swept") & (pl.col("training") == training))
-    late = dict(zip(policies["cell"].to_list(), policies["earliness"].to_list(), strict=True))
+    said, waiting = _own_word(results), _waiting(results)
     seeds: dict[int, list[tuple[bool, bool]]] = {}
     for row in cells.iter_rows(named=True):
-        ends = [*numbers(row["earliness_by_epoch"])[-1:], *([late[row["cell"]]] if row["cell"] in late else [])]
-        has_policy = training not in WITHOUT_POLICY
-        has_collapsed = has_policy and any(is_collapsed(end, row["first_earliness"] or 0.0) for end in ends)
+        late, first = said.get(row["cell"], row["validation_earliness"] or 0.0), row["first_earliness"] or 0.0
+        has_collapsed = training not in WITHOUT_POLICY and is_collapsed(late, first, row["cell"] in waiting)
         seeds.setdefault(row["seed"], []).append((has_collapsed, is_settled(numbers(row["hm_by_epoch"]))))
     alive = {seed: [settled for collapsed, settled in found if not collapsed] for seed, found in seeds.items()}
     return Convergence(
@@ -67,6 +67,16 @@ def convergence(results: Results, dataset: str, training: str, swept: str | None
         n_collapsed=cells.height - sum(map(len, alive.values())),
         n_unsettled=sum(not settled for found in alive.values() for settled in found),
     )
+
+
+def doubts(results: Results, dataset: str, methods: Iterable[str]) -> str:
+    """Which methods rest on a training that had not converged, in words; nothing if all had."""
+    training_of = dict(results.points.select("method", "training").unique().rows())
+    found = {}
+    for method in methods:
+        name = method.removesuffix(MOVED)
+        found[name] = convergence(results, dataset, training_of.get(name, name))
+    return "; ".join(f"{look_of(name).label} {each.words()}" for name, each in found.items() if not each.is_converged)
 
 
 def is_settled(hm: list[float]) -> bool:
@@ -81,7 +91,31 @@ def is_settled(hm: list[float]) -> bool:
     return max(hm[start:]) - max(hm[:start]) <= GAIN + 1e-9
 
 
-def is_collapsed(earliness: float, first: float) -> bool:
-    """Whether a policy halts at the first item, or waits for the end, `first` being the earliness of the first item."""
+def is_collapsed(earliness: float, first: float, may_wait: bool = False) -> bool:
+    """Whether a policy halts at the first item, or waits for the end, `first` being the earliness of the first item.
+
+    To wait for the end is no collapse where the signal is there.
+    """
     share = (earliness - first) / max(1 - first, 1e-9)
-    return not NEAR <= share <= 1 - NEAR
+    return share < NEAR or (share > 1 - NEAR and not may_wait)
+
+
+def _own_word(results: Results) -> dict[str, float]:
+    """The earliness of policies by their own word (θ = 0.5), by cell, where that was written down.
+
+    Of other cells validation tells at the θ of best HM alone, which says little where HM prefers a guess.
+    """
+    swept = results.points.filter(pl.col("curve") == "swept").select("cell", "earliness")
+    items = (pl.col("n_observed") * pl.col("count")).sum() / pl.col("count").sum()
+    halted = _halts(results).group_by("cell").agg(earliness=items * pl.col("first_earliness").first())
+    return dict(pl.concat([swept, halted]).drop_nulls().rows())
+
+
+def _waiting(results: Results) -> set[str]:
+    """Cells of sequences whose signal is complete with their last item."""
+    is_last = pl.col("true") * pl.col("first_earliness") > 1 - NEAR
+    return set(_halts(results).filter(is_last)["cell"].to_list())
+
+
+def _halts(results: Results) -> pl.DataFrame:
+    return results.halts.join(results.cells.select("cell", "first_earliness"), on="cell", how="left")

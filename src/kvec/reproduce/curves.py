@@ -199,6 +199,15 @@ def swept_points(results: Results, dataset: str, method: str) -> pl.DataFrame:
     return _points(results, dataset, method).filter(pl.col("curve") == "swept")
 
 
+def is_reached(results: Results, dataset: str, method: str, low: float, high: float) -> bool:
+    """Whether a line is more than a guess between two earlinesses: a swept one needs a trained policy there."""
+    points = _points(results, dataset, method)
+    if "swept" not in points["curve"]:
+        return True
+    there = points.filter(pl.col("earliness").is_between(low, high))
+    return 2 * there["seed"].n_unique() > points["seed"].n_unique()
+
+
 def drawn_methods(results: Results, dataset: str) -> set[str]:
     """Methods with a line; a swept one whose threshold was moved as well counts twice, the second as `-moved`."""
     points = _main_points(results, dataset)
@@ -209,7 +218,7 @@ def drawn_methods(results: Results, dataset: str) -> set[str]:
 
 def chosen_points(results: Results, dataset: str, method: str) -> pl.DataFrame:
     """For each seed the point chosen on validation; of several cells that of the one with the best validation HM."""
-    points = _main_points(results, dataset).filter(pl.col("method") == method)
+    points = _main_points(results, dataset).filter(pl.col("method") == method.removesuffix(MOVED))
     kept = points.filter(pl.col("curve") == "chosen")
     if not kept.height:
         kept = points.filter(pl.col("curve") == "swept")

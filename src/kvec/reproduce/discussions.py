@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from kvec.report.metrics import Floats
-from kvec.reproduce.convergence import convergence
+from kvec.reproduce.convergence import convergence, doubts
 from kvec.reproduce.curves import common_range, lines_of, spread
 from kvec.reproduce.looks import look_of
 from kvec.reproduce.results import Results, main_cells
@@ -101,7 +101,7 @@ def _steering(results: Results, setting: str) -> list[Judged]:
             parts = [late >= WIDE, order >= CONCORDANT]
         verdict = (HOLDS if few > 1 else PARTLY) if all(parts) else PARTLY if parts[0] else FAILS
         reason = "as stated" if all(parts) else "only the first half of it" if parts[0] else "hardly any effect"
-        reason += ", on one seed" if few == 1 else ""
+        reason += ", on one seed" if many == 1 else ", some values on one seed" if few == 1 else ""
         found = convergence(results, dataset, "kvec-paper", setting)
         if not found.is_converged:
             verdict, reason = UNTESTED, f"{look_of('kvec-paper').label} {found.words()}"
@@ -134,9 +134,8 @@ def _attention(results: Results) -> list[Judged]:
         before, after = (100 * float(np.mean([found[seed] for seed in seeds])) for found in (early, late))
         told = f"{before:.1f} % of attention goes to other keys below 10 %, {after:.1f} % later: {points_of(gain)}"
         verdict, reason = judge_gain(gain)
-        doubt = convergence(results, dataset, training)
-        if not doubt.is_converged:
-            verdict, reason = UNTESTED, f"{look_of(training).label} {doubt.words()}"
+        if doubt := doubts(results, dataset, [training]):
+            verdict, reason = UNTESTED, doubt
         rows.append(Judged(ATTENTION, dataset, training, told, verdict, reason))
     return rows
 
@@ -168,10 +167,8 @@ def _halting(results: Results) -> list[Judged]:
         verdict = HOLDS if is_large and gain.is_positive else PARTLY if is_large or gain.is_positive else FAILS
         reason = f"closer by {gain.mean:.1f} items" if gain.mean > 0 else "not closer"
         reason += ", on one seed" if gain.n == 1 else ""
-        states = {name: convergence(results, dataset, name) for name in found}
-        doubts = [f"{look_of(name).label} {state.words()}" for name, state in states.items() if not state.is_converged]
-        if doubts:
-            verdict, reason = UNTESTED, "; ".join(doubts)
+        if doubt := doubts(results, dataset, found):
+            verdict, reason = UNTESTED, doubt
         rows.append(Judged(HALTING, dataset, "kvec", told, verdict, reason))
     return rows
 
@@ -203,9 +200,9 @@ def _keys(results: Results) -> list[Judged]:
             told.append(f"{name} {points_of(spread(slope))}")
             parts.append((name, *judge_gain(spread(sign * slope))))
         verdict, reason = joined(parts)
-        doubts = [k for k in lines if not convergence(results, f"{base}@{k}", "kvec").is_converged]
-        if doubts:
-            verdict, reason = UNTESTED, f"KVEC had not converged with {', '.join(map(str, doubts))} keys"
+        rising = [k for k in lines if not convergence(results, f"{base}@{k}", "kvec").is_converged]
+        if rising:
+            verdict, reason = UNTESTED, f"KVEC had not converged with {', '.join(map(str, rising))} keys"
         names = f"from {min(lines)} to {max(lines)} keys, by a straight line over doublings: "
         rows.append(Judged(KEYS, base, "kvec", names + ", ".join(told), verdict, reason))
     return rows

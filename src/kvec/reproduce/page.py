@@ -12,10 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from kvec.report.canvas import need, save, write_whole
-from kvec.reproduce.claims import describe, judge
+from kvec.reproduce.claims import describe, has_repeats, judge
 from kvec.reproduce.gallery import Picture, pictures
 from kvec.reproduce.looks import name_of
 from kvec.reproduce.results import Results, read_results
@@ -98,8 +96,7 @@ def _sections(results: Results, judged: Sequence[Judged], shown: Sequence[Pictur
     ]
     for dataset in results.datasets():
         tables = [(MEANING, methods_table(results, dataset))]
-        cells = results.cells.filter(pl.col("dataset") == dataset)
-        if bool((cells["n_new"] < cells["n_test"]).any()):
+        if has_repeats(results, dataset):
             words = "The same without test sequences that occur in training."
             tables.append((words, methods_table(results, dataset, without_repeats=True)))
         facts = describe(results, dataset)
@@ -110,7 +107,7 @@ def _sections(results: Results, judged: Sequence[Judged], shown: Sequence[Pictur
         parts.append(Section(title, [] if of_it else ["These results hold nothing of it."], of_it, []))
     parts += [
         Section("The data sets", [], [], [("", data_table(results))] if results.data.height else []),
-        Section("Which policies had converged", [], [], [("", convergence_table(results))]),
+        Section("Which trainings had converged", [], [], [("", convergence_table(results))]),
         Section("What was trained, and how long it took", [], [], [("", settings_table(results))]),
         Section("What was left out", left_out(results) or ["Nothing that was planned."], [], []),
     ]

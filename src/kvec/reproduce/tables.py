@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kvec.reproduce.convergence import WITHOUT_POLICY, convergence
+from kvec.reproduce.convergence import convergence
 from kvec.reproduce.curves import (
     Lines,
     Spread,
@@ -108,15 +108,14 @@ def methods_table(results: Results, dataset: str, without_repeats: bool = False)
 
 
 def convergence_table(results: Results) -> Table:
-    """Which learned policies had converged on validation."""
+    """Which trainings had converged on validation."""
     pairs = main_cells(results.cells).select("dataset", "training").unique(maintain_order=True).rows()
     rows = [
         (name_of(dataset), look_of(training).label, found.words(), "yes" if found.is_converged else "no")
         for dataset, training in pairs
-        if training not in WITHOUT_POLICY
         for found in [convergence(results, dataset, training)]
     ]
-    return Table(("data set", "training", "policies", "converged"), rows)
+    return Table(("data set", "training", "cells", "converged"), rows)
 
 
 def settings_table(results: Results) -> Table:

@@ -20,14 +20,18 @@ RULES = (
     f"only one seed, so no interval; or its interval lies off zero but it is smaller, {100 * LEAST:g} points at least. "
     "A claim with several parts holds partly when some of them hold.",
     "Else it **does not hold here**.",
-    "It is **not tested** without data or points, and when a policy that it needs had not converged on validation in "
+    "It is **not tested** without data or points, and when a training that it needs had not converged on validation in "
     f"most seeds. A cell has collapsed when its policy halts within {100 * NEAR:g} % of the way from the first item to "
-    "the end, or as close to the end; it had settled when the last third of its epochs brought a best HM on validation "
-    f"not more than {GAIN:g} above the best before. A seed had converged when one of its cells at least had not "
-    "collapsed, since the ends of a sweep may, and at least half of those had settled.",
+    "the end, or as close to the end, unless the signal is complete only there; a policy halts by its own word (θ = "
+    "0.5) where it was sampled and where true halting positions are known, else at the θ of best HM on validation. "
+    f"A cell had settled when the last third of its epochs brought a best HM on validation not more than {GAIN:g} "
+    "above the best before. A seed had converged when one of its cells at least had not collapsed, since the "
+    "ends of a sweep may, and at least half of those had settled.",
     "A swept method's curve joins its trained policies by straight lines, from deciding after the first item to "
-    "reading all; other methods have their curve from one training. Curves are compared at equal earliness by the mean "
-    "of their difference over the range that both reach; HM along a curve is that of the interpolated accuracy.",
+    "reading all; other methods have their curve from one training, and are compared with the better of a swept "
+    "rival's two: its sweep, and its threshold moved after training. Curves are compared at equal earliness by the "
+    "mean of their difference over the range that both reach; HM along a curve is that of the interpolated accuracy. "
+    "A straight line says nothing about a range in which, in most seeds, none of the trained policies halts.",
     f"α steers accuracy when its values spread it by {100 * WIDE:g} points or more, and earliness by at most half of "
     f"that; β steers earliness when its values spread it by {100 * WIDE:g} points or more, and in at least "
     f"{100 * CONCORDANT:g} % of the pairs the larger β is earlier.",
