@@ -190,21 +190,24 @@ def test_sequences_of_a_class_that_training_does_not_have_are_left_out() -> None
 
 def test_attention_is_gathered_by_the_share_of_its_own_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     tangles, scores = labelled_tangles()
-    n = int(tangles.offsets[tangles.sequence_starts[3]])
-    inside = np.linspace(0, 1, n)
+    members = [0, 1, 3]  # spread over all five
+    sequences = [s for t in members for s in (2 * t, 2 * t + 1)]
+    inside = np.linspace(0, 1, sum(2 + s // 2 for s in sequences))
+    shares_left = iter(inside)
     monkeypatch.setattr(cell_module, "LOOKED_AT", 3)
     monkeypatch.setattr(cell_module, "attention_shares", lambda *given: (inside, 1 - inside))
     model = SimpleNamespace(network=None, config=Config())
     rows = looks(model, tangles, Seen(tangles, scores), "cell")  # type: ignore[arg-type]
     held: dict[str, list[tuple[float, bool]]] = {}
-    for s in range(6):
+    for s in sequences:
         t, k = divmod(s, 2)
         for i in range(2 + t):
+            looked = next(shares_left)
             if (t + k) % 3 < 2:
                 row = int(tangles.offsets[s]) + i
                 end = min(end for end in BINS if (i + 1) / (2 + t) <= end + 1e-9)
                 is_right = int(scores.classes[0][row].argmax()) == (t + k) % 3
-                held.setdefault(f"{end:.2f}", []).append((inside[row], is_right))
+                held.setdefault(f"{end:.2f}", []).append((looked, is_right))
     assert [row["earliness"] for row in rows] == sorted(held)
     for row in rows:
         shares, right = zip(*held[row["earliness"]], strict=True)

@@ -35,7 +35,7 @@ from kvec.report.curves import (
     threshold_curve,
 )
 from kvec.report.metrics import accuracy, earliness, harmonic_mean, macro_scores
-from kvec.reproduce.datasets import Parts, read_parts
+from kvec.reproduce.datasets import Parts, read_parts, some_of
 from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.trainings import TRAININGS, Training
 from kvec.tangle.repeats import is_new_to
@@ -201,14 +201,17 @@ def halting_positions(cell: Cell, test: Seen, true: int) -> list[dict[str, Any]]
 
 def looks(model: Trained, tangles: Tangles, test: Seen, cell: str) -> list[dict[str, Any]]:
     """Attention to the own sequence and to others, and accuracy, by the share of the sequence that was seen."""
-    members = np.arange(min(tangles.n_tangles, LOOKED_AT))
+    members = some_of(tangles.n_tangles, LOOKED_AT)
     inside, outside = attention_shares(model.network, tangles, make_rule(model.config.visibility), members)
-    n = int(tangles.offsets[tangles.sequence_starts[len(members)]])
-    kept = test.kept[:n]
+    ends = tangles.offsets[tangles.sequence_starts]  # items of a tangle stand together, sequence by sequence
+    rows = np.concatenate([np.arange(ends[g], ends[g + 1]) for g in members])
+    kept = test.kept[rows]
     length, position = np.diff(tangles.offsets), tangles.sequences.position[tangles.sequences.by_sequence]
-    share = ((position + 1) / np.repeat(length, length))[:n][kept]
+    share = ((position + 1) / np.repeat(length, length))[rows][kept]
     found = test.traces
-    is_right = (found.predicted == np.repeat(found.truth, found.length))[: int(kept.sum())]
+    is_right = np.zeros(len(test.kept), bool)
+    is_right[test.kept] = found.predicted == np.repeat(found.truth, found.length)
+    is_right = is_right[rows][kept]
     place = np.searchsorted(BINS, share - 1e-9)
     return [
         {"cell": cell, "earliness": f"{end:.2f}", "inside": f"{inside[kept][held].mean():.5f}",

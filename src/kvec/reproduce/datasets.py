@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from kvec.read.authors import read_authors
@@ -144,9 +145,9 @@ def _relations(parts: Parts) -> dict[str, float]:
     rule = make_rule(Visibility(use_key_correlation=False))
     sequence = tangles.sequences.sequence
     n_items = n_seeing = n_seen = n_same = 0
-    for tangle in range(min(tangles.n_tangles, LOOKED_AT)):
+    for tangle in some_of(tangles.n_tangles, LOOKED_AT):
         first, last = int(tangles.starts[tangle]), int(tangles.starts[tangle + 1])
-        seen = rule.look(tangles, tangle, first, last)
+        seen = rule.look(tangles, int(tangle), first, last)
         looking = np.repeat(sequence[first:last], np.diff(seen.starts))
         is_other = sequence[seen.items] != looking
         n_items += last - first
@@ -158,6 +159,15 @@ def _relations(parts: Parts) -> dict[str, float]:
         "seeing_items": round(n_seeing / n_items, 4),
         "same_class_seen": round(n_same / max(n_seen, 1), 4),
     }
+
+
+def some_of(n: int, most: int) -> npt.NDArray[np.int64]:
+    """Up to so many of n places, evenly apart: tables are often sorted, so that the first ones are unlike the rest.
+
+    >>> some_of(10, 4).tolist(), some_of(3, 4).tolist()
+    ([0, 2, 5, 7], [0, 1, 2])
+    """
+    return np.arange(min(n, most)) * n // min(n, most)
 
 
 @lru_cache(maxsize=1)
