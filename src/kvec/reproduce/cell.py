@@ -23,6 +23,7 @@ from kvec.decide.replaying import score_table
 from kvec.decide.scores import Scores
 from kvec.decide.triggers.base import Prefixes
 from kvec.decide.triggers.catalogue import TRIGGERS
+from kvec.decide.triggers.thresholds import spread_thresholds
 from kvec.learn.choosing import best_setting
 from kvec.learn.fitting import Progress, fit_model
 from kvec.learn.trainer import Run, Step, kept_of, traces
@@ -32,7 +33,6 @@ from kvec.report.curves import (
     accuracy_by_items,
     best_threshold,
     stop_at_threshold,
-    threshold_curve,
 )
 from kvec.report.metrics import accuracy, earliness, harmonic_mean, macro_scores
 from kvec.reproduce.datasets import Parts, read_parts, some_of
@@ -165,8 +165,8 @@ def curves(cell: Cell, training: Training, known: Seen, test: Seen) -> Iterator[
     elif training.has_policy:
         best = best_threshold(known.traces)[0]
         yield cell.training, "chosen", best, stop_at_threshold(test.traces, best)
-        for theta in _thinned(threshold_curve(test.traces).setting):
-            yield cell.training, "moved", theta, stop_at_threshold(test.traces, theta)
+        for theta in spread_thresholds(known.traces.offsets, known.traces.halt, MOST_POINTS):
+            yield cell.training, "moved", float(theta), stop_at_threshold(test.traces, float(theta))
     for name in training.triggers:
         trigger = TRIGGERS[name]().fit(known.prefixes)
         method = cell.training if training.triggers == ("confidence",) else f"{cell.training}-{name}"

@@ -23,12 +23,11 @@ from kvec.words.config import Config
 from kvec.words.errors import DataError, KvecError, MissingExtra
 
 Space = dict[str, tuple[float, float, bool] | tuple[str, ...]]  # least, most, whether on a log scale; or choices
-GRADIENT = "training.policy_gradient"
 _RATE: Space = {"training.learning_rate": (5e-4, 6e-3, True)}
 _SAMPLED: Space = _RATE | {
     "training.alpha": (0.03, 3.0, True),
     "training.returns": ("final", "sum"),
-    GRADIENT: ("head", "all"),
+    "training.policy_gradient": ("head", "all"),
 }
 SPACES: dict[str, Space] = {
     "kvec": _RATE | {"training.delay_cost": (1.0, 8.0, True), "training.floor": (0.05, 0.5, False),
@@ -93,7 +92,10 @@ def tune_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
 
 
 def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path) -> list[Trial]:
-    """Try so many settings of a training, first as they stand, then as Optuna suggests by HM on validation."""
+    """Try so many settings of a training, first as they stand, then as Optuna suggests by HM on validation.
+
+    Choices are tried one at a time before; the search keeps to those of the best trial, and looks for numbers.
+    """
     optuna = _optuna()
     torch.set_num_threads(1)
     study = optuna.create_study(
@@ -112,7 +114,15 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
         return replace(sizes, epochs=epochs[0], train_seconds=0.0) if epochs else sizes
 
     def objective(trial: Any) -> float:
-        chosen = {setting: _suggested(trial, setting, space) for setting, space in SPACES[name].items()}
+        done = those(states.COMPLETE)
+        best = max(done, key=lambda t: t.value).user_attrs["settings"] if done else None
+        fixed = study.get_trials(deepcopy=False)[trial.number].system_attrs.get("fixed_params", {})
+        chosen = {
+            setting: best[setting]
+            if best and _is_choice(space) and setting not in fixed
+            else _suggested(trial, setting, space)
+            for setting, space in SPACES[name].items()
+        }
         record = _validate(name, dataset, data, paced(), tuple(_written(chosen)))
         for measure in ("hm", "accuracy", "earliness", "epochs"):
             trial.set_user_attr(measure, record[measure])
@@ -181,14 +191,19 @@ def _validate(
 
 
 def _first(name: str, sizes: Sizes) -> list[dict[str, Any]]:
-    """The settings that are tried before any search: as they stand, and with the other gradient of sampled policies."""
+    """The settings as they stand, and with every other choice of those that are choices, one at a time."""
     config = Config.preset(sizes.preset).override(TRAININGS[name].settings)
     stands = {setting: config.get(setting) for setting in SPACES[name]}
-    return [stands, *(stands | {GRADIENT: other} for other in SPACES[name].get(GRADIENT, ())[1:])]
+    choices = [(setting, choice) for setting, space in SPACES[name].items() for choice in space if _is_choice(space)]
+    return [stands, *(stands | {setting: choice} for setting, choice in choices if stands[setting] != choice)]
+
+
+def _is_choice(space: tuple[Any, ...]) -> bool:
+    return isinstance(space[0], str)
 
 
 def _suggested(trial: Any, setting: str, space: tuple[Any, ...]) -> Any:
-    if isinstance(space[0], str):
+    if _is_choice(space):
         return trial.suggest_categorical(setting, space)
     least, most, is_log = space
     return float(f"{trial.suggest_float(setting, least, most, log=is_log):.3g}")
