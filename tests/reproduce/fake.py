@@ -19,7 +19,8 @@ def cell(name: str, seed: int = 0, dataset: str = "planted", overrides: tuple[st
 
 def profile(*datasets: str, sizes: Sizes | None = None) -> Profile:
     names = datasets or ("planted",)
-    return Profile("smoke", names, dict.fromkeys(names, (0,)), dict.fromkeys(names, sizes or Sizes(train_seconds=1.0)))
+    every = dict.fromkeys(names, sizes or Sizes(train_seconds=1.0))
+    return Profile("smoke", names, dict.fromkeys(names, (0,)), every, dict.fromkeys(names, ()), is_tuned=False)
 
 
 def outcome(of: Cell, accuracy: float = 0.5) -> Outcome:

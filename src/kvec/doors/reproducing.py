@@ -21,7 +21,7 @@ from kvec.reproduce.plan import PROFILES, Cell, Profile, read_profile
 from kvec.reproduce.pool import WORK, Finished, Started, default_jobs, run_cells
 from kvec.reproduce.store import Store, look
 from kvec.reproduce.timing import Timing, time_left
-from kvec.reproduce.trainings import TRAININGS, read_tuned, settings_of
+from kvec.reproduce.trainings import TRAININGS, TUNED, read_tuned, settings_of
 from kvec.reproduce.tuning import SPACES, tune_all, write_tuning
 from kvec.words.errors import DataError, MissingExtra, SettingError
 
@@ -62,7 +62,7 @@ def reproduce_experiments(wishes: Wishes) -> int:
         return _report(wishes.folder)
     data = find_datasets(wishes.data)
     seeds = _seeds(wishes.seeds, profile)
-    tuned = read_tuned(*([wishes.tuned] if wishes.tuned else []))
+    tuned = read_tuned(wishes.tuned or TUNED) if wishes.tuned or profile.is_tuned else {}
     plan = _plan(experiments, profile, data, seeds, wishes.only, tuned)
     _require_something(plan, profile, wishes)
     if plan.missing:

@@ -131,7 +131,7 @@ def _cells(
         base = dataset.partition("@")[0]
         if base not in profile.datasets:
             continue
-        given = [*settings_of(training), *run.overrides]
+        given = [*settings_of(training), *profile.settings[base], *run.overrides]
         if value is not None:
             given.append(f"{run.setting}={_plain(value)}")
         last = {setting.partition("=")[0]: setting for setting in given}

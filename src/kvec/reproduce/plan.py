@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from kvec.words.config import PRESETS
+from kvec.words.config import PRESETS, Config
 from kvec.words.errors import SettingError
 from kvec.words.plain import read_toml, require_choice, require_group, require_known
 
@@ -74,6 +74,8 @@ class Profile:
     datasets: tuple[str, ...]  # the main ones first
     seeds: Mapping[str, tuple[int, ...]]  # of each data set
     sizes: Mapping[str, Sizes]
+    settings: Mapping[str, tuple[str, ...]]  # of every training on a data set, "group.name=value"
+    is_tuned: bool  # whether trainings take the settings that tuning has found
 
     def rank(self, dataset: str) -> int:
         """The place of a data set in the order."""
@@ -91,13 +93,17 @@ def read_profile(name: str, path: Path = RECIPES / "profiles.toml") -> Profile:
     where = f"{path.name}, [{name}]"
     common = require_group(profiles[name], name, path.name)
     sets = require_group(common.pop("datasets", {}), f"{name}.datasets", path.name)
-    seeds, sizes = {}, {}
+    is_tuned = bool(common.pop("tuned", True))
+    seeds, sizes, settings = {}, {}, {}
     for dataset, own in sets.items():
         entries = common | require_group(own, f"{name}.datasets.{dataset}", path.name)
-        require_known(entries, ["seeds", *(f.name for f in fields(Sizes))], "entry", where)
+        require_known(entries, ["seeds", "settings", *(f.name for f in fields(Sizes))], "entry", where)
         seeds[dataset] = tuple(entries.pop("seeds", (0,)))
+        given = require_group(entries.pop("settings", {}), "settings", where)
+        settings[dataset] = tuple(f"{name}={value}" for name, value in given.items())
+        Config().override(settings[dataset])
         sizes[dataset] = Sizes(**entries)
         require_choice(sizes[dataset].preset, PRESETS, f"preset of {dataset} in {where}")
         if sizes[dataset].folds and not set(seeds[dataset]) <= set(range(sizes[dataset].folds)):
             raise SettingError(f"seeds of {dataset} in {where} are folds, from 0 to {sizes[dataset].folds - 1}")
-    return Profile(name, tuple(sets), seeds, sizes)
+    return Profile(name, tuple(sets), seeds, sizes, settings, is_tuned)
