@@ -70,7 +70,7 @@ def begun(out: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.02)

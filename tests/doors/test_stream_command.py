@@ -78,7 +78,8 @@ def test_every_flag_reaches_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
     flags: dict[str, Any] = {
         "--output": "d.ndjson", "--format": "csv", "--follow": None, "--state": "kept", "--every": "7",
         "--take-over": None, "--on-stop": "save", "--table": None, "--strict": None, "--dead-letters": "l.ndjson",
-        "--max-line": 99, "--event-time": "wall", "--threshold": 0.25, "--max-live-keys": 1, "--max-tangles": 2,
+        "--max-line": 99, "--event-time": "wall", "--threshold": 0.25, "--at": "earliness=0.5",
+        "--max-live-keys": 1, "--max-tangles": 2,
         "--max-cached-items": 3, "--expiry": 4.0, "--idle": 5.0, "--late": "drop", "--reorder": 6.0,
         "--duplicates": "drop",
     }  # fmt: skip
@@ -88,9 +89,9 @@ def test_every_flag_reaches_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
     wishes, plain = given
     assert wishes == Wishes(
         Path("model"), "items.csv", Path("d.ndjson"), "csv", True, Path("kept"), "7", True, "save", True, True,
-        Path("l.ndjson"), 99, "wall", 0.25,
+        Path("l.ndjson"), 99, "wall", 0.25, {"earliness": 0.5},
         {"max_live_keys": 1, "max_tangles": 2, "max_cached_items": 3, "expiry": 4.0, "idle": 5.0, "late": "drop",
          "reorder": 6.0, "duplicates": "drop"},
     )  # fmt: skip
-    assert plain == Wishes(Path("model"), "-", limits={})
+    assert plain == Wishes(Path("model"), "-", at={}, limits={})
     assert len(flags) == len(fields(Wishes)) - 3 + len(wishes.limits or ())

@@ -27,7 +27,7 @@ def finished(events: list[Started | Finished]) -> dict[str, Finished]:
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.02)

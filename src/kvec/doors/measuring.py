@@ -13,6 +13,7 @@ import polars as pl
 
 from kvec import __version__
 from kvec.decide.checkpoint import Trained
+from kvec.decide.held import scores_of
 from kvec.decide.scores import Scores
 from kvec.estimator import KVEC
 from kvec.read.table import Table
@@ -202,11 +203,11 @@ def report_evaluation(
 def validation_traces(trained: Trained, column: int = 0) -> Traces:
     """The scores of the validation sequences that the model folder keeps."""
     kept = trained.validation
-    scores = kept[f"classes.{column}"]
+    heard = trained.readiness.applied(scores_of(kept))
+    scores = heard.classes[column].astype(np.float64)
     truth = kept["labels"][:, column].astype(np.int64)
-    every = Traces(
-        kept["offsets"], kept["halt"], scores.argmax(axis=1), scores.max(axis=1), truth, kept["tangle"]
-    )  # fmt: skip
+    halt = heard.halt.astype(np.float64)
+    every = Traces(heard.offsets, halt, scores.argmax(axis=1), scores.max(axis=1), truth, kept["tangle"])
     return _chosen(every, truth >= 0)
 
 
