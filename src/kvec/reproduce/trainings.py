@@ -16,7 +16,6 @@ from kvec.words.plain import read_toml, require_choice, require_group, require_k
 TUNED = Path(__file__).with_name("recipes") / "tuned.toml"
 REINFORCE = (
     "training.objective=paper", "training.returns=final", "training.policy_gradient=head", "training.keep=last",
-    "deciding.threshold=0.5",  # policies are tuned and judged by their own word
 )  # fmt: skip
 EVERY_LENGTH = ("training.floor=1",)  # nothing but the classifier learns
 ALONE = ("encoder.use_membership=false",)
