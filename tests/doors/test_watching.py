@@ -50,7 +50,7 @@ def test_the_view_tells_what_there_is(loop: Loop) -> None:
     text = text_of(loop)
     assert "items.ndjson" in text and "1,234" in text
     assert re.search(rf"watched\s+{loop.stream.n_live} keys in {loop.stream.n_tangles} tangles", text)
-    assert re.search(r"memory\s+\d+ MB in all", text)
+    assert re.search(r"memory\s+[\d,]+ MB in all", text)
     assert "from arrival to decision" in text and "s old" not in text, "these times are not of the epoch"
     for name, n in loop.tally.classes.items():
         assert re.search(rf"{name} .*{n}", text)
