@@ -15,6 +15,7 @@ import numpy.typing as npt
 from safetensors.numpy import load as load_arrays
 
 from kvec.decide.folder import Folder, as_damage, read_folder
+from kvec.decide.promise import Promise
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
@@ -31,6 +32,18 @@ class Deployed:
     config: Config
     has_time: bool
     threshold: float
+    promise: Promise | None = None  # as it was made, perhaps for another operating point
+
+    @property
+    def operating_point(self) -> dict[str, float]:
+        """Where on the trade-off it decides."""
+        return {"threshold": self.threshold}
+
+    @cached_property
+    def promised(self) -> Promise | None:
+        """The promise, where it is about this model as it is now."""
+        made = self.promise
+        return made if made is not None and made.is_about(self.operating_point, self.hash) else None
 
     @cached_property
     def hash(self) -> str:
@@ -53,6 +66,7 @@ class Deployed:
         return {
             "vocabulary": self.vocabulary.to_dict(), "schema": self.schema.to_dict(), "config": self.config.to_dict(),
             "has_time": self.has_time, "threshold": self.threshold,
+            "promise": self.promise.to_dict() if self.promise else None,
         }  # fmt: skip
 
     @classmethod
@@ -61,6 +75,7 @@ class Deployed:
         return cls(
             weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
             Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
+            _promise(plain.get("promise")),
         )  # fmt: skip
 
 
@@ -89,7 +104,12 @@ def deploy(folder: Folder) -> Deployed:
         Config.from_dict(folder.card["settings"], where=where),
         folder.card["has_time"],
         float(folder.card["operating_point"]["threshold"]),
+        _promise(folder.card.get("promise")),
     )
+
+
+def _promise(plain: Mapping[str, Any] | None) -> Promise | None:
+    return None if plain is None else Promise.from_dict(plain)
 
 
 def load_deployed(path: str | Path) -> Deployed:
