@@ -8,12 +8,14 @@ is spread over the moment at which a change may begin: the share 1 / (n(n + 1)) 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+SURE, LATE, CLASS = "how sure decisions are", "how many items they take", "the share of class "
 BINS = 64
 SLOPES = (-2.0, -1.0, 1.0, 2.0)  # of the bets 1 + ε(p − ½)
 MOST = 1e200  # capital that is as good as any larger one
@@ -82,3 +84,38 @@ def from_text(text: str) -> npt.NDArray[np.int64]:
         b, _, count = entry.partition(":")
         counts[int(b)] = int(count)
     return counts
+
+
+def sureness(probability: float) -> float:
+    """A probability in [0, 1] with room near 1: 0.5 is 1/16, 0.75 is 2/16, and so on."""
+    return min(-math.log2(max(1 - probability, 2.0**-16)), 16.0) / 16
+
+
+def lateness(n_observed: int) -> float:
+    """A number of items in [0, 1], by its logarithm; 1 is 65,536 items."""
+    return min(math.log2(n_observed), 16.0) / 16
+
+
+def reference(
+    unit: npt.NDArray[np.int64], probability: npt.NDArray[np.float64], n_observed: npt.NDArray[np.int64],
+    predicted: npt.NDArray[np.int64], classes: tuple[str, ...],
+) -> dict[str, str]:  # fmt: skip
+    """What the units of a calibration look like, as `Promise.reference` keeps it; arrays have an entry per sequence."""
+    names, where = np.unique(unit, return_inverse=True)
+    sure = np.bincount(where, [sureness(p) for p in probability], len(names))
+    late = np.bincount(where, [lateness(n) for n in n_observed], len(names))
+    counts = np.bincount(where * len(classes) + predicted, minlength=len(names) * len(classes))
+    by_class = counts.reshape(len(names), len(classes))
+    tests = [SURE, LATE, *(CLASS + repr(name) for name in classes)]
+    bins = {test: np.zeros(BINS, np.int64) for test in tests}
+    for i in range(len(names)):
+        shares = dict(zip(classes, by_class[i].tolist(), strict=True))
+        for test, value in numbers(sure[i], late[i], shares, int(by_class[i].sum()), bins).items():
+            bins[test][bin_of(value)] += 1
+    return {test: as_text(counts) for test, counts in bins.items()}
+
+
+def numbers(sure: float, late: float, classes: Mapping[str, int], n: int, tests: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a unit, each in [0, 1], by the test that takes it."""
+    shares = {CLASS + repr(name): count / n for name, count in classes.items()}
+    return {name: shares.get(name, 0.0) for name in tests} | {SURE: sure / n, LATE: late / n}

@@ -8,23 +8,18 @@ an alarm is at most δ.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from kvec.decide.drift import BINS, MOST, Exchange, as_text, bin_of, from_text
+from kvec.decide.drift import CLASS, MOST, Exchange, from_text, lateness, numbers, sureness
 from kvec.decide.promise import Promise
 from kvec.decide.risk import mapped
 from kvec.words.errors import SettingError
 from kvec.words.items import Decision, Reason
 
-MOST_OPEN = 1024  # units that are gathered at once; of more, the one that was quiet for longest is taken to be over
+MOST_OPEN = 10_000  # units that are gathered at once; of more, the oldest is not compared
 MOST_AWAITED = 100_000  # decisions whose labels are waited for; of more, the oldest are given up
-SURE, LATE, CLASS = "how sure decisions are", "how many items they take", "the share of class "
 _STAKES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # λ of the bets that the risk is above α, as far as 1/α allows
 
 
@@ -64,7 +59,8 @@ class _Unit:
     late: float = 0.0
     classes: dict[str, int] = field(default_factory=dict)
     n: int = 0
-    is_over: bool = False
+    is_over: bool = False  # no decision comes any more
+    is_compared: bool = False
     n_awaited: int = 0  # decisions whose labels may come
     n_labelled: int = 0
     n_lost: int = 0
@@ -73,25 +69,35 @@ class _Unit:
 class Monitor:
     """Watches the decisions of a stream; plain data, so that it can be kept beside one."""
 
-    def __init__(self, promise: Promise) -> None:
+    def __init__(self, promise: Promise, awaits_labels: bool = True) -> None:
         if promise.reference is None:
             raise SettingError("this promise keeps no calibration decisions to compare with; make it again")
         self.promise = promise
         self._tests = {name: Exchange(from_text(text)) for name, text in promise.reference.items()}
-        self._units: dict[int, _Unit] = {}  # that are open, or wait for labels
-        self._open: dict[str, int] = {}  # tangle or block: its unit; the longest quiet first
+        self._awaits_labels = awaits_labels
+        self._units: dict[int, _Unit] = {}  # that are not compared yet, or wait for labels
+        self._open: dict[str, int] = {}  # tangle or block: its unit; the oldest first
         self._awaited: dict[str, list[Any]] = {}  # id: unit, label, whether it was decided early; the oldest first
         self._stakes = [stake for stake in _STAKES if stake * promise.alpha < 1]
         self._capital = [1.0 / len(self._stakes)] * len(self._stakes)
         self._largest = 1.0
         self._alarms: list[Alarm] = []
-        self._n = dict.fromkeys(("decisions", "opened", "units", "labelled", "drawn"), 0)
+        self._n = dict.fromkeys(("decisions", "opened", "next", "units", "labelled", "drawn"), 0)
         self._block: int | None = None  # the newest
 
     @classmethod
-    def of(cls, promise: Promise) -> Monitor:
-        """One that has seen nothing yet."""
-        return cls(promise)
+    def of(cls, promise: Promise, awaits_labels: bool = True) -> Monitor:
+        """One that has seen nothing yet; it need not remember decisions whose labels never come."""
+        return cls(promise, awaits_labels)
+
+    def arrived(self, tangle: str | int) -> None:
+        """An item of this tangle has come.
+
+        Tangles are compared in the order of their first items where that is told, else of their first decisions; those
+        that are decided soon would come first in it, and be unlike the others.
+        """
+        if self.promise.block is None and f"t{tangle}" not in self._open:
+            self._begin(f"t{tangle}")
 
     def observe(self, decision: Decision, time: float | None = None) -> None:
         """Take a decision; `time`, when it fell by the items' clock, where units are blocks of time."""
@@ -99,32 +105,27 @@ class Monitor:
         if self.promise.block is not None:
             if time is None:
                 raise SettingError("units are blocks of time here, so observe needs the time of each decision")
-            name = self._to_block(int(time // self.promise.block))
-        number = self._open.pop(name, None)
-        if number is None:
-            number = self._n["opened"]
-            self._n["opened"] += 1
-        self._open[name] = number
-        unit = self._units.setdefault(number, _Unit())
+            name = f"{self._to_block(int(time // self.promise.block))} {name}"
+        if name not in self._open:
+            self._begin(name)
+        number = self._open[name]
+        unit = self._units[number]
         unit.n += 1
         unit.sure += sureness(decision.probability)
         unit.late += lateness(decision.n_observed)
         unit.classes[decision.label] = unit.classes.get(decision.label, 0) + 1
-        unit.n_awaited += 1
-        self._awaited[decision.id] = [number, decision.label, decision.reason is Reason.HALTED]
         self._n["decisions"] += 1
-        if len(self._awaited) > MOST_AWAITED:
-            self._settle(next(iter(self._awaited)))
+        if self._awaits_labels:
+            self._await(decision, number)
         if self.promise.block is None and unit.n >= self.promise.most_keys:
             self.close(decision.tangle)
-        elif len(self._open) > MOST_OPEN:
-            self._end(next(iter(self._open)))
 
     def close(self, tangle: str | int | None = None) -> None:
-        """A tangle is over: it is compared now. Without a name: all that is open."""
+        """A tangle is over, and compared when those before it are. Without a name: all that is open."""
         for name in list(self._open) if tangle is None else [f"t{tangle}"]:
             if name in self._open:
-                self._end(name)
+                self._units[self._open.pop(name)].is_over = True
+        self._compare()
 
     def observe_label(self, decision_id: str, label: str, label_at_end: str | None = None) -> bool:
         """Take the true label of a decision; whether it was waited for.
@@ -157,12 +158,13 @@ class Monitor:
             "units": [[number, asdict(unit)] for number, unit in self._units.items()],
             "open": self._open, "awaited": self._awaited, "capital": self._capital, "largest": self._largest,
             "alarms": [asdict(alarm) for alarm in self._alarms], "n": self._n, "block": self._block,
+            "awaits_labels": self._awaits_labels,
         }  # fmt: skip
 
     @classmethod
     def from_plain(cls, promise: Promise, plain: Mapping[str, Any]) -> Monitor:
         """Go on where the monitor was that `to_plain` told of."""
-        made = cls(promise)
+        made = cls(promise, plain["awaits_labels"])
         made._tests = {name: Exchange.from_plain(test) for name, test in plain["tests"].items()}
         made._units = {number: _Unit(**unit | {"classes": dict(unit["classes"])}) for number, unit in plain["units"]}
         made._open, made._awaited = dict(plain["open"]), {name: list(one) for name, one in plain["awaited"].items()}
@@ -180,17 +182,46 @@ class Monitor:
             self._block = block
         return f"b{self._block}"  # what comes late counts where the clock is
 
-    def _end(self, name: str) -> None:
-        """Compare a whole unit with the others; its labels may still come."""
-        number = self._open.pop(name)
-        unit = self._units[number]
-        unit.is_over = True
+    def _begin(self, name: str) -> None:
+        """Open a unit; one too many, and the oldest is given up."""
+        self._open[name] = self._n["opened"]
+        self._units[self._n["opened"]] = _Unit()
+        self._n["opened"] += 1
+        if len(self._open) > MOST_OPEN:
+            oldest = self._open.pop(next(iter(self._open)))
+            self._units[oldest].is_compared = True
+            self._count(oldest)
+            self._compare()
+
+    def _compare(self) -> None:
+        """Compare whole units with all before them, in the order in which they began; their labels may still come."""
+        while self._n["next"] < self._n["opened"]:
+            number = self._n["next"]
+            unit = self._units.get(number)
+            if unit is not None and not unit.is_compared:
+                if not unit.is_over:
+                    return
+                unit.is_compared = True
+                if unit.n:
+                    self._test(unit)
+                self._count(number)
+            self._n["next"] += 1
+
+    def _test(self, unit: _Unit) -> None:
         self._n["units"] += 1
-        for test, value in _numbers(unit.sure, unit.late, unit.classes, unit.n, self._tests).items():
+        for test, value in numbers(unit.sure, unit.late, unit.classes, unit.n, self._tests).items():
             self._tests[test].observe(value, self._draw())
             if self._tests[test].largest >= self._enough(test):
                 self._raise(f"{test} changed")
-        self._count(number)
+
+    def _await(self, decision: Decision, number: int) -> None:
+        """Remember a decision whose label may come; one too many, and the oldest is given up."""
+        if decision.id in self._awaited:
+            self._settle(decision.id)
+        self._awaited[decision.id] = [number, decision.label, decision.reason is Reason.HALTED]
+        self._units[number].n_awaited += 1
+        if len(self._awaited) > MOST_AWAITED:
+            self._settle(next(iter(self._awaited)))
 
     def _settle(self, decision_id: str, n_labelled: int = 0, n_lost: int = 0) -> None:
         """Nothing more is waited for from this decision."""
@@ -204,7 +235,7 @@ class Monitor:
     def _count(self, number: int) -> None:
         """Bet on a risk above α with the labelled decisions of a unit, once no more can come."""
         unit, promise = self._units[number], self.promise
-        if not unit.is_over or unit.n_awaited:
+        if not unit.is_compared or unit.n_awaited:
             return
         del self._units[number]
         if not unit.n_labelled:
@@ -235,40 +266,3 @@ class Monitor:
         z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
         z = (z ^ z >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
         return float((z ^ z >> 31) >> 11) / (1 << 53)
-
-
-def sureness(probability: float) -> float:
-    """A probability in [0, 1] with room near 1: 0.5 is 1/16, 0.75 is 2/16, and so on."""
-    return min(-math.log2(max(1 - probability, 2.0**-16)), 16.0) / 16
-
-
-def lateness(n_observed: int) -> float:
-    """A number of items in [0, 1], by its logarithm; 1 is 65,536 items."""
-    return min(math.log2(n_observed), 16.0) / 16
-
-
-def reference(
-    unit: npt.NDArray[np.int64], probability: npt.NDArray[np.float64], n_observed: npt.NDArray[np.int64],
-    predicted: npt.NDArray[np.int64], classes: tuple[str, ...],
-) -> dict[str, str]:  # fmt: skip
-    """What the units of a calibration look like, as `Promise.reference` keeps it; arrays have an entry per sequence."""
-    names, where = np.unique(unit, return_inverse=True)
-    sure = np.bincount(where, [sureness(p) for p in probability], len(names))
-    late = np.bincount(where, [lateness(n) for n in n_observed], len(names))
-    counts = np.bincount(where * len(classes) + predicted, minlength=len(names) * len(classes))
-    by_class = counts.reshape(len(names), len(classes))
-    tests = [SURE, LATE, *(CLASS + repr(name) for name in classes)]
-    bins = {test: np.zeros(BINS, np.int64) for test in tests}
-    for i in range(len(names)):
-        shares = dict(zip(classes, by_class[i].tolist(), strict=True))
-        for test, value in _numbers(sure[i], late[i], shares, int(by_class[i].sum()), bins).items():
-            bins[test][bin_of(value)] += 1
-    return {test: as_text(counts) for test, counts in bins.items()}
-
-
-def _numbers(
-    sure: float, late: float, classes: Mapping[str, int], n: int, tests: Mapping[str, Any]
-) -> dict[str, float]:
-    """The numbers of a unit, each in [0, 1], by the test that takes it."""
-    shares = {CLASS + repr(name): count / n for name, count in classes.items()}
-    return {name: shares.get(name, 0.0) for name in tests} | {SURE: sure / n, LATE: late / n}
