@@ -1,7 +1,9 @@
-"""p-values for the mean of variables in [0, 1]: how unlikely it is that n of them look this small when their mean is α.
+"""p-values of the risk E[L] / E[K]: how unlikely it is that n independent units look this good when their risk is α.
 
-Each row of `x` is one sample of n independent units. A p-value of at most δ says, with confidence 1 − δ, that the mean
-is below α. Letters: P rows, n units.
+L of the K sequences of a unit are lost. The risk is at least α exactly when the mean of x = (L − αK) / K_max + α, which
+lies in [0, 1], is at least α. A p-value of at most δ says, with confidence 1 − δ, that the risk is below α.
+
+Letters: P rows (samples, or operating points), n units; `lost` is L / K_max, `held` is K / K_max.
 """
 
 from __future__ import annotations
@@ -14,24 +16,35 @@ import numpy.typing as npt
 from kvec.words.errors import SettingError
 
 BOUNDS = ("betting", "hoeffding-bentkus", "binomial")
+PRIOR = 0.5  # whole losses, K_max at once, that bets start from before any is seen
 Floats = npt.NDArray[np.float64]
 
 _KNOTS = np.linspace(1.0, 0.0, 2049)  # ρ, from which κ = 1 − ρ + ρ·ln ρ grows from 0 to 1
 _ROOT_KAPPA = np.sqrt(np.maximum(1 - _KNOTS + _KNOTS * np.log(np.maximum(_KNOTS, 1e-300)), 0))
 
 
-def p_values(bound: str, x: Floats, alpha: npt.ArrayLike, delta: float) -> Floats:
-    """(P,) by the named bound; `delta` is the level the bets of `betting` aim at."""
+def p_values(bound: str, lost: Floats, held: Floats, alpha: npt.ArrayLike, delta: float) -> Floats:
+    """(P,) by the named bound; `delta` is the level that the bets of `betting` aim at."""
     if bound == "betting":
-        return betting(x, alpha, delta)
+        return betting(lost, held, alpha, delta)
     if bound == "hoeffding-bentkus":
-        return hoeffding_bentkus(x, alpha)
+        return hoeffding_bentkus(mapped(lost, held, alpha), alpha)
     if bound != "binomial":
         raise SettingError(f"the bound is {bound!r}; it can be {', '.join(BOUNDS)}")
-    x = x.round(9)  # what mapping leaves
-    if not np.isin(x, (0.0, 1.0)).all():
-        raise SettingError("the binomial bound needs one sequence per unit; use betting, which takes any number")
-    return binomial(x.sum(axis=1), x.shape[1], alpha)
+    if not (held == 1).all():
+        raise SettingError("the binomial bound needs exactly one sequence in every unit; use betting, which takes any")
+    return binomial(lost.sum(axis=1).round(), lost.shape[1], alpha)
+
+
+def mapped(lost: Floats, held: Floats, alpha: npt.ArrayLike) -> Floats:
+    """(P, n) x, with a mean of at least α exactly when the risk is at least α.
+
+    >>> mapped(np.array([[0.0, 1.0, 0.0]]), np.array([1.0, 1.0, 0.25]), 0.5).tolist()
+    [[0.0, 1.0, 0.375]]
+    """
+    rate = np.reshape(alpha, (-1, 1))
+    x: Floats = lost - rate * held + rate
+    return x.clip(0, 1)  # it lies in there but for rounding
 
 
 def binomial(losses: npt.ArrayLike, n: int, alpha: npt.ArrayLike) -> Floats:
@@ -63,31 +76,33 @@ def hoeffding_bentkus(x: Floats, alpha: npt.ArrayLike) -> Floats:
     return found
 
 
-def betting(x: Floats, alpha: npt.ArrayLike, delta: float) -> Floats:
-    """(P,) 1 / the largest capital of one who bets, unit after unit, that the mean is below α.
+def betting(lost: Floats, held: Floats, alpha: npt.ArrayLike, delta: float) -> Floats:
+    """(P,) 1 / the largest capital of one who bets, unit after unit, that the risk is below α.
 
-    Capital 1 is multiplied by 1 + λ(α − x) with λ between 0 and 1/(1 − α), chosen before x is seen: where the mean is α
-    or more nobody can expect to gain, and the chance to ever hold 1/δ is at most δ (Ville), whatever λ is. The λ here
-    aims at 1/δ by the last unit: it is the best constant one for the gain still missing if losses came in jumps of
-    the size seen so far, worked out anew before each unit.
+    Capital 1 is multiplied by 1 + λ(αK − L) / K_max with λ between 0 and 1/(1 − α), chosen before the unit is seen:
+    where the risk is α or more nobody can expect to gain, and the chance to ever hold 1/δ is at most δ (Ville),
+    whatever λ is. The λ here aims at 1/δ by the last unit: it is the best constant one for the gain still missing if
+    losses came in jumps of the size seen so far, worked out anew before each unit.
     """
-    n = x.shape[1]
-    rate = np.broadcast_to(np.asarray(alpha, np.float64), x.shape[:1])
-    share = np.full(len(x), float(delta))  # of the aim that the capital is; 1 is enough, and ends the betting
+    n = lost.shape[1]
+    rate = np.broadcast_to(np.asarray(alpha, np.float64), lost.shape[:1])
+    held = np.broadcast_to(held, lost.shape)
+    share = np.full(len(lost), float(delta))  # of the aim that the capital is; 1 is enough, and ends the betting
     largest = share.copy()
-    squares = 2.0 * rate  # as if one whole loss had been seen in the place of two expected: jumps of size 1
-    sums = squares.copy()
+    squares = np.full(len(lost), PRIOR)
+    sums, size = squares.copy(), np.ones(len(lost))
     for t in range(n):
         jump = np.minimum(squares / sums, 1.0)
-        expected = -np.log1p(-rate) * (n - t) / jump  # jumps still to come where the mean is α
+        expected = -np.log1p(-rate) * (n - t) * size / (t + 1) / jump  # jumps still to come where the risk is α
         missing = -np.log(np.clip(share, 1e-300, 1.0))
         rho = np.interp(np.sqrt(missing / expected), _ROOT_KAPPA, _KNOTS)
         stake = np.minimum((1 - rho) / jump, 1.0) / (1 - rate)
-        now = x[:, t]
-        share = np.where(largest < 1, share * np.maximum(1 + stake * (rate - now), 0.0), share)
+        gain = np.maximum(1 + stake * (rate * held[:, t] - lost[:, t]), 0.0)
+        share = np.where(largest < 1, share * gain, share)
         largest = np.maximum(largest, share)
-        squares = squares + now * now
-        sums = sums + now
+        squares = squares + lost[:, t] ** 2
+        sums = sums + lost[:, t]
+        size = size + held[:, t]
     return np.minimum(delta / largest, 1.0)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from kvec.decide.drift import CLASS, MOST, Exchange, from_text, lateness, numbers, sureness
 from kvec.decide.promise import Promise
-from kvec.decide.risk import mapped
 from kvec.words.errors import SettingError
 from kvec.words.items import Decision, Reason
 
@@ -241,9 +240,9 @@ class Monitor:
         if not unit.n_labelled:
             return
         self._n["labelled"] += 1
-        x = float(mapped(unit.n_lost, unit.n_labelled, promise.alpha, promise.most_keys))
+        excess = (unit.n_lost - promise.alpha * unit.n_labelled) / promise.most_keys
         self._capital = [
-            min(capital * (1 + stake * (x - promise.alpha)), MOST)
+            min(capital * max(1 + stake * excess, 0.0), MOST)
             for capital, stake in zip(self._capital, self._stakes, strict=True)
         ]
         self._largest = max(self._largest, sum(self._capital))

@@ -1,8 +1,7 @@
 """The risk of operating points, E[losses of a unit] / E[sequences of a unit], tested from the latest to the earliest.
 
-The risk is at least α exactly when the mean of x = (L − αK) / K_max + α, which lies in [0, 1], is at least α: the
-hypothesis that a sample must reject. Each point is tested at the full δ until the first that cannot be rejected; so a
-point whose risk is too large passes with a chance of at most δ, however many points there are.
+Each point is tested at the full δ until the first that does not pass; so a point whose risk is too large is chosen with
+a chance of at most δ, however many points there are.
 
 Letters: P operating points, n units.
 """
@@ -39,6 +38,10 @@ class Sample:
         """Sequences of all units."""
         return int(self.keys.sum())
 
+    @property
+    def _held(self) -> Floats:
+        return self.keys / self.most_keys
+
     def observed(self, point: int) -> float:
         """The share of losses at a point."""
         return float(self.losses[point].sum() / self.n_sequences)
@@ -47,16 +50,16 @@ class Sample:
         """How many points pass before the first that fails."""
         n, step = 0, 32  # points behind the first failure need not be looked at
         for start in range(0, len(self.losses), step):
-            x = mapped(self.losses[start : start + step], self.keys, alpha, self.most_keys)
-            n += (passed := first_failure(p_values(bound, x, alpha, delta), delta))
-            if passed < len(x):
+            lost = self.losses[start : start + step] / self.most_keys
+            n += (passed := first_failure(p_values(bound, lost, self._held, alpha, delta), delta))
+            if passed < len(lost):
                 break
         return n
 
     def n_needed(self, bound: str, alpha: float, delta: float) -> int:
         """The fewest units that could be enough; 0 where there are as many."""
-        clean = mapped(0, self.keys, alpha, self.most_keys)[None]
-        if self.n_units and p_values(bound, clean, alpha, delta)[0] <= delta:
+        clean = np.zeros((1, self.n_units))
+        if self.n_units and p_values(bound, clean, self._held, alpha, delta)[0] <= delta:
             return 0
         return units_needed(bound, self.keys if self.n_units else np.ones(1, np.int64), alpha, delta, self.most_keys)
 
@@ -64,20 +67,10 @@ class Sample:
         """The least risk, of a fine grid, that is rejected at this point alone, together with all that are larger."""
         least = max(self.observed(point), 1e-4)
         grid = np.geomspace(least, 1, 258)[1:-1] if least < 1 else np.zeros(0)
-        x = mapped(self.losses[point], self.keys, grid[:, None], self.most_keys)
-        left = np.flatnonzero(~(p_values(bound, x, grid, delta) <= delta)) if grid.size else np.zeros(0, np.int64)
+        lost = np.tile(self.losses[point] / self.most_keys, (len(grid), 1))
+        left = np.flatnonzero(~(p_values(bound, lost, self._held, grid, delta) <= delta))
         first = int(left[-1]) + 1 if left.size else 0
         return float(grid[first]) if first < len(grid) else 1.0
-
-
-def mapped(losses: npt.ArrayLike, keys: npt.ArrayLike, alpha: npt.ArrayLike, most_keys: int) -> Floats:
-    """(L − αK) / K_max + α.
-
-    >>> mapped([0, 8, 0], [8, 8, 2], 0.5, 8).tolist()
-    [0.0, 1.0, 0.375]
-    """
-    x: Floats = (np.asarray(losses) - np.asarray(alpha) * np.asarray(keys)) / most_keys + np.asarray(alpha)
-    return x.clip(0, 1)  # it is in there but for rounding
 
 
 def first_failure(p: Floats, delta: float) -> int:
@@ -98,8 +91,8 @@ def units_needed(bound: str, keys: Ints, alpha: float, delta: float, most_keys: 
     """
 
     def is_enough(n: int) -> bool:
-        x = mapped(0, np.resize(keys, n), alpha, most_keys)[None]
-        return bool(p_values(bound, x, alpha, delta)[0] <= delta)
+        held = np.resize(keys, n) / most_keys
+        return bool(p_values(bound, np.zeros((1, n)), held, alpha, delta)[0] <= delta)
 
     most = 1
     while not is_enough(most):
