@@ -31,9 +31,9 @@ def p_values(bound: str, lost: Floats, held: Floats, alpha: npt.ArrayLike, delta
         return hoeffding_bentkus(mapped(lost, held, alpha), alpha)
     if bound != "binomial":
         raise SettingError(f"the bound is {bound!r}; it can be {', '.join(BOUNDS)}")
-    if not (held == 1).all():
+    if not (np.all(held == 1) and np.isin(lost, (0.0, 1.0)).all()):
         raise SettingError("the binomial bound needs exactly one sequence in every unit; use betting, which takes any")
-    return binomial(lost.sum(axis=1).round(), lost.shape[1], alpha)
+    return binomial(lost.sum(axis=1), lost.shape[1], alpha)
 
 
 def mapped(lost: Floats, held: Floats, alpha: npt.ArrayLike) -> Floats:

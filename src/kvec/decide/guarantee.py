@@ -85,6 +85,10 @@ def guarantee(
     Points, `most_keys` (K_max of all sequences of a unit) and, where each class is to be promised by itself, `classes`
     (K_max of each) are fixed before calibration.
     """
+    if wish.bound == "binomial" and max((most_keys, *(classes or {}).values())) > 1:
+        raise SettingError(
+            "the binomial bound needs at most one sequence in a unit (--max-keys 1); use betting instead"
+        )
     sample = calibration.sample(wish.kind, most_keys)
     if wish.per_class:
         n_passed, by_class = _classes_passed(calibration, wish, classes or {})
@@ -110,7 +114,7 @@ def _passed(sample: Sample, calibration: Calibration, wish: Wish) -> int:
         if sample.n_units == 1 and calibration.block is None:
             more = "one endless tangle needs --block SECONDS, and then " + more
         raise DataError(
-            f"{sample.n_units:,} calibration {calibration.units} are too few: even without any loss "
+            f"there are too few {calibration.units} to calibrate on, {sample.n_units:,}: even without any loss "
             f"{n_needed:,} are needed for {100 * wish.alpha:g}% with {100 * wish.confidence:g}% confidence; {more}"
         )
     if not (n_passed := sample.n_passed(wish.bound, wish.alpha, wish.delta)):
