@@ -74,7 +74,7 @@ def guarantee_model(wishes: Wishes) -> str:
     _warn_of_groups(tangles, unit)
     most_keys = _most_keys(wishes, trained)
     _require_few_keys(tangles, unit, known, most_keys, wishes)
-    found = calibration(tangles, scores, known, unit, _grid(trained), wishes.block)
+    found = calibration(tangles, scores, known, unit, grid(trained), wishes.block)
     promise = guarantee(
         found, wish, most_keys, trained.vocabulary.label_names[0], _most_of_classes(wishes, trained, most_keys)
     )
@@ -172,7 +172,7 @@ def _labelled(tangles: Tangles, trained: Trained) -> npt.NDArray[np.bool_]:
     return known
 
 
-def _grid(trained: Trained) -> npt.NDArray[np.float64]:
+def grid(trained: Trained) -> npt.NDArray[np.float64]:
     """Thresholds from the latest to the earliest, by validation alone: at 1 sequences are read to their end."""
     reached = threshold_curve(validation_traces(trained)).setting
     return np.concatenate([[1.0], np.unique(reached[reached < 1])[::-1]])
