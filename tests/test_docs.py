@@ -9,9 +9,12 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.decide.made_promise import watched
 
 import kvec
+from kvec.decide.risk import units_needed
 from kvec.learn.display import SCORES, TERMS
 from kvec.words import schema
 from kvec.words.config import PRESETS, Config
@@ -116,6 +119,27 @@ def test_the_python_of_the_page_on_streams_runs(
     ]  # fmt: skip
     assert page["status"].n_observed == 1 and page["stream"].counters.items == 8
     assert capsys.readouterr().out
+
+
+def test_the_numbers_of_units_on_the_page_on_promises() -> None:
+    told = sections(text_of("guarantee.md"))["How many units are needed"]
+    rows = re.findall(r"^\| (0\.\d+) \| (\d+) \| (\d+) \| (\d+) \|$", told, re.MULTILINE)
+    assert len(rows) == 5
+    for alpha, *numbers in rows:
+        needed = [units_needed("betting", np.ones(1, np.int64), float(alpha), delta, 1) for delta in (0.1, 0.05, 0.01)]
+        assert [int(number) for number in numbers] == needed
+
+
+def test_the_python_of_the_page_on_promises_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```", text_of("guarantee.md"), re.MULTILINE | re.DOTALL)
+    model = kvec.KVEC(width=16, heads=2, blocks=1, feed_forward=16, fusion=16, epochs=1)
+    items = kvec.synthetic.demo_traffic(10, seed=0, keys=3)
+    stream = model.fit(items).stream(threshold=0.0)
+    stream.__class__ = type("Promised", (kvec.Stream,), {"promised": watched(np.random.default_rng(0))})
+    page: dict[str, Any] = {"stream": stream, "items": model.items(items), "decision_id": "nothing"}
+    exec(compile(block, "guarantee.md", "exec"), page)
+    assert page["monitor"].status().n_units == 10
+    assert "n_decisions=30" in capsys.readouterr().out
 
 
 def test_every_verb_of_a_stream_is_on_its_page() -> None:

@@ -28,6 +28,7 @@ from kvec.read.rows import read_table
 from kvec.read.table import Table, iterate, require_labels
 from kvec.report.curves import Traces, stop_at_threshold
 from kvec.report.metrics import Summary, summarise
+from kvec.tangle.seen import seen_marks
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.tangling import Split, tangled
 from kvec.tangle.visibility import make_rule, without
@@ -150,6 +151,7 @@ class KVEC:
             self.model_ = fit_model(
                 training, held_out, schema, config, self._device(), self.pretrained or {}, kept, watch
             )
+            self.model_.seen = seen_marks(*parts)
         return self
 
     # -- deciding -----------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from kvec.decide.model import build_network
-from kvec.decide.scoring import Scores, score
+from kvec.decide.scores import Scores
+from kvec.decide.scoring import score
 from kvec.read.rows import read_table
 from kvec.read.synthetic import SYNTHETIC_SCHEMA, planted_tangles
 from kvec.reproduce.datasets import Parts

@@ -26,7 +26,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "--version") == f"kvec {__version__}\n"
     assert "inspect" in printed(capsys)
-    for command in ("inspect", "train", "evaluate", "decide", "stream", "explain", "datasets", "demo"):
+    for command in ("inspect", "train", "evaluate", "decide", "guarantee", "stream", "explain", "datasets", "demo"):
         assert f"kvec {command}" in printed(capsys, command, "--help"), "every command shows an example"
 
 

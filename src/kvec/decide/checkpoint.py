@@ -1,10 +1,11 @@
 """A model as a folder: safetensors weights and plain text. Loading executes nothing.
 
-kvec.json                format, versions, settings, schema, split, operating point, hashes of the other files
+kvec.json                format, versions, settings, schema, split, operating point, promise, hashes of the other files
 vocabulary.json          known values, bins and class names
 weights.safetensors      the network
 history.csv              one line per training epoch
-validation.safetensors   scores on the validation part, from which other operating points can be chosen
+validation.safetensors   scores on the validation part, from which other operating points can be chosen, and marks of
+                         the sequences of both parts
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
@@ -33,6 +35,7 @@ from kvec.decide.deployed import Deployed, deploy
 from kvec.decide.folder import FORMAT, POLICY_INPUTS, as_damage, digest, read_folder
 from kvec.decide.model import Network, build_network
 from kvec.decide.operating import OperatingPoint
+from kvec.decide.promise import Promise
 from kvec.decide.readiness import Readiness
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
@@ -56,6 +59,8 @@ class Trained:
     about: dict[str, Any] = field(default_factory=dict)  # what it was trained on, in numbers
     readiness: Readiness = field(default_factory=Readiness)
     delay_cost: float | None = None  # what the policy is told of the cost of waiting, where it has a dial
+    seen: npt.NDArray[np.uint64] | None = None  # marks of the sequences it has seen (tangle.seen); None: not known
+    promise: Promise | None = None  # as it was made, perhaps for another operating point
 
     def turned(self, point: OperatingPoint) -> Trained:
         """The same model at another operating point."""
@@ -68,7 +73,14 @@ class Trained:
         """The same as streams need it."""
         weights = {name: tensor.detach().cpu().numpy() for name, tensor in self.network.state_dict().items()}
         return Deployed(
-            weights, self.vocabulary, self.schema, self.config, self.has_time, self.threshold, self.readiness
+            weights,
+            self.vocabulary,
+            self.schema,
+            self.config,
+            self.has_time,
+            self.threshold,
+            self.readiness,
+            self.promise,
         )
 
 
@@ -88,7 +100,9 @@ def save_model(model: Trained, path: str | Path) -> None:
                 {k: v.detach().cpu().contiguous() for k, v in model.network.state_dict().items()}
             ),
             "history.csv": history_csv(model.history).encode(),
-            "validation.safetensors": save_arrays(model.validation),
+            "validation.safetensors": save_arrays(
+                model.validation if model.seen is None else model.validation | {"seen": model.seen}
+            ),
         }
         card = {
             "format": FORMAT,
@@ -101,6 +115,7 @@ def save_model(model: Trained, path: str | Path) -> None:
             "has_time": model.has_time,
             "split": model.split,
             "about": model.about,
+            **({} if model.promise is None else {"promise": model.promise.to_dict()}),
             "blake2b": {name: digest(content) for name, content in files.items()},
         }
         (fresh / "kvec.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
@@ -136,11 +151,13 @@ def load_model(path: str | Path) -> Trained:
         network = build_network(deployed.vocabulary, deployed.config.encoder, deployed.has_time)
         network.load_state_dict({name: torch.from_numpy(array) for name, array in deployed.weights.items()})
         network.eval()
+        kept = load_arrays(folder.files["validation.safetensors"])
+        seen = kept.pop("seen", None)
         return Trained(
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
-            load_arrays(folder.files["validation.safetensors"]), folder.card["about"], deployed.readiness,
-            folder.card["operating_point"].get("delay_cost"),
+            kept, folder.card["about"], deployed.readiness, folder.card["operating_point"].get("delay_cost"), seen,
+            deployed.promise,
         )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from safetensors.numpy import load as load_arrays
 from kvec.decide.dial import mixture
 from kvec.decide.folder import Folder, as_damage, read_folder
 from kvec.decide.operating import Held, OperatingPoint, Target, require_turnable, with_classes
+from kvec.decide.promise import Promise
 from kvec.decide.readiness import Readiness
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
@@ -35,6 +36,18 @@ class Deployed:
     has_time: bool
     threshold: float
     readiness: Readiness = field(default_factory=Readiness)
+    promise: Promise | None = None  # as it was made, perhaps for another operating point
+
+    @property
+    def operating_point(self) -> dict[str, float]:
+        """Where on the trade-off it decides."""
+        return {"threshold": self.threshold}
+
+    @cached_property
+    def promised(self) -> Promise | None:
+        """The promise, where it is about this model as it is now."""
+        made = self.promise
+        return made if made is not None and made.is_about(self.operating_point, self.hash) else None
 
     @cached_property
     def hash(self) -> str:
@@ -66,6 +79,7 @@ class Deployed:
         return {
             "vocabulary": self.vocabulary.to_dict(), "schema": self.schema.to_dict(), "config": self.config.to_dict(),
             "has_time": self.has_time, "threshold": self.threshold, "readiness": self.readiness.to_plain(),
+            "promise": self.promise.to_dict() if self.promise else None,
         }  # fmt: skip
 
     @classmethod
@@ -74,7 +88,7 @@ class Deployed:
         return cls(
             weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
             Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
-            Readiness.from_plain(plain.get("readiness")),
+            Readiness.from_plain(plain.get("readiness")), _promise(plain.get("promise")),
         )  # fmt: skip
 
 
@@ -104,7 +118,12 @@ def deploy(folder: Folder) -> Deployed:
         folder.card["has_time"],
         float(folder.card["operating_point"]["threshold"]),
         Readiness.from_plain(folder.card.get("readiness")),
+        _promise(folder.card.get("promise")),
     )
+
+
+def _promise(plain: Mapping[str, Any] | None) -> Promise | None:
+    return None if plain is None else Promise.from_dict(plain)
 
 
 def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
@@ -114,7 +133,9 @@ def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
         model = deploy(folder)
         if not target:
             return model
-        held = Held.of(load_arrays(folder.files["validation.safetensors"]))
+        kept = load_arrays(folder.files["validation.safetensors"])
+        kept.pop("seen", None)
+        held = Held.of(kept)
         now = OperatingPoint(model.threshold, folder.card["operating_point"].get("delay_cost"))
     require_turnable(model.config)
     return model.turned(held.choose(with_classes(target, model.vocabulary.labels[0]), now))

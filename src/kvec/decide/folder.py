@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +55,20 @@ def read_folder(path: str | Path) -> Folder:
             if digest(content) != card["blake2b"][name]:
                 raise ModelError(f"{path / name} is damaged: its hash is not the one in kvec.json")
     return Folder(path, card, files)
+
+
+def rewrite_card(path: str | Path, **entries: Any) -> None:
+    """Change entries of a model's kvec.json, whole or not at all; the other files stay as they are."""
+    card = Path(path) / "kvec.json"
+    plain = _read_json(card) | entries
+    fresh = card.with_name(f".{card.name}.{os.getpid()}")
+    try:
+        fresh.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+        fresh.replace(card)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot change the model: {error.strerror or error}") from None
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from kvec.decide.deployed import Deployable, Deployed, deployed
 from kvec.decide.engine import Counters, Engine
 from kvec.decide.folder import as_damage
+from kvec.decide.promise import Promise
 from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import succeed
 from kvec.tangle.coder import Coded
@@ -143,6 +144,15 @@ class Stream:
     def threshold(self) -> float:
         """The halting score from which that model decides."""
         return self._engines[-1].threshold
+
+    @property
+    def promised(self) -> Promise | None:
+        """What its model promises about errors at this threshold."""
+        return self.model.promised if self.threshold == self.model.threshold else None
+
+    def watches(self, tangle: TangleId) -> bool:
+        """Whether anything of a tangle is live, remembered or held back."""
+        return self.n_held > 0 or require_name(tangle, "tangle") in self._engines[-1].arrivals.tangles
 
     @property
     def counters(self) -> Counters:

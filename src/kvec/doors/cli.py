@@ -18,6 +18,7 @@ from kvec import __version__
 from kvec.doors.dialing import At, target_of
 from kvec.doors.flags import SchemaFlags, with_schema_flags
 from kvec.doors.flows_command import flows
+from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
 from kvec.doors.messages import Stopped, one_line, say, warn_of
 from kvec.doors.reproduce_command import reproduce
@@ -187,6 +188,7 @@ def evaluate(
     require_place(report, (".html", ".htm"))
     from kvec.doors.doubts import training_data, unknown_values
     from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
+    from kvec.doors.promises import promise_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
     from kvec.estimator import load
@@ -203,14 +205,16 @@ def evaluate(
         scores = loaded.scores(tangles, on_items)
     evaluations = evaluate_model(loaded, tangles, scores, None if training is None else loaded.tangles(training))
     doubts = training_data(table.frame, loaded.model_.split, data) if part is None else []
-    for doubt in (*doubts, *unknown_values(tangles, loaded.model_)):
+    deployed = loaded.deployed()
+    for doubt in (*promise_lines(deployed), *doubts, *unknown_values(tangles, loaded.model_)):
         say(doubt)
     if report is not None:
         facts = {"data": str(data), "part": part or "all", "sequences": tangles.n_sequences, "items": tangles.n_items}
         report_evaluation(report, loaded, evaluations, f"{model} on {data}", _command(), facts)
         say(f"the report is in {report}")
     if as_json:
-        _print_json(to_json(evaluations))
+        promised = {} if deployed.promised is None else {"promise": deployed.promised.to_dict()}
+        _print_json(to_json(evaluations) | promised)
         return
     for evaluation in evaluations:
         if len(evaluations) > 1:
@@ -250,6 +254,7 @@ def decide(
     if form not in (None, "table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")
     from kvec.doors.doubts import unknown_values
+    from kvec.doors.promises import promise_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
@@ -258,7 +263,7 @@ def decide(
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
     tangles = loaded.tangles(table, retangle)
-    for doubt in unknown_values(tangles, loaded.model_):
+    for doubt in (*promise_lines(loaded.deployed()), *unknown_values(tangles, loaded.model_)):
         say(doubt)
     with scoring() as on_items:
         rows = decision_rows(loaded.decision_frame(tangles, on_items))
@@ -345,6 +350,10 @@ app.command(
     epilog="Examples: [bold]kvec tune model newer.parquet -o tuned[/bold], "
     "[bold]kvec tune model newer.parquet --at cost_per_error=1,cost_per_item=0.01 -o tuned[/bold]"
 )(tune)
+app.command(
+    epilog="Examples: [bold]kvec guarantee model unseen.parquet --max-early-error 0.02[/bold], "
+    "[bold]kvec guarantee model flows.parquet --split test --max-error 0.1 --per-class[/bold]"
+)(guarantee)
 app.command(epilog="Example: [bold]kvec flows day1.pcap -o items.parquet[/bold]")(flows)
 app.command(epilog="Example: [bold]kvec label captures --by sni -o labels.csv[/bold]")(label)
 app.command(

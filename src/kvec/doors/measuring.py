@@ -15,6 +15,7 @@ from kvec import __version__
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import scores_of
 from kvec.decide.scores import Scores
+from kvec.doors.promises import promise_lines
 from kvec.estimator import KVEC
 from kvec.read.table import Table
 from kvec.report.curves import Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
@@ -191,7 +192,8 @@ def report_evaluation(
         f"HM {each.halting.hm:.3f}"
         for each in others
     ]
-    notes += [f"{note[0].upper()}{note[1:]}." for note in first.notes()]
+    said = [*promise_lines(model.deployed()), *first.notes()]
+    notes += [f"{note[0].upper()}{note[1:]}." for note in said]
     trained = model.model_
     write_report(
         path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,

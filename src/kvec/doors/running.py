@@ -14,7 +14,9 @@ from typing import Any, Protocol
 from kvec.decide.stream import Stream
 from kvec.doors.journal import Entry
 from kvec.doors.keeping import Keeper
+from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Sink
+from kvec.doors.promises import Watcher
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_sources import Arrived, Source
 from kvec.words.errors import DataError
@@ -91,6 +93,7 @@ class Loop:
         self.stream, self.source, self.reader = stream, source, reader
         self.sink, self.letters = sink, letters
         self.tally = Tally(items_before=stream.counters.items)
+        self.watcher = Watcher.of(stream, stream.note.get("watched"))
         self._keeper, self._manner = keeper, manner
         self._journals = keeper is not None and not source.is_replayable
         self._ticked = self._saved = time.monotonic()
@@ -122,6 +125,8 @@ class Loop:
                 view.update(self)
         if is_over or self._manner.decide_on_stop:
             self.write(self.stream.close())
+            if self.watcher is not None:
+                self.watcher.close()
         if self._keeper is not None:
             self.save(is_finished=is_over)
         else:
@@ -140,6 +145,7 @@ class Loop:
             "letters": self.letters.outlet.place(), "n_letters": self.letters.count, "is_finished": is_finished,
             "reader": self.reader.to_plain(), "classes": dict(self.tally.classes),
             "threshold": self._manner.threshold,
+            **({} if self.watcher is None else {"watched": self.watcher.to_plain()}),
         })  # fmt: skip
         self.source.saved()
         self._saved, self._n_unsaved = time.monotonic(), 0
@@ -166,9 +172,12 @@ class Loop:
         if not is_refused:
             for one, problem in bad:
                 self.letters.report(self.source.place(one), one, problem, is_again)
-        self.write(self.stream.feed_many(items, wall))
+        decisions = self.stream.feed_many(items, wall)
         if items:
             self.tally.newest = items[-1].time
+            if self.watcher is not None:
+                self.watcher.arrived(items)
+        self.write(decisions)
         if is_refused:
             self._refuse(*bad[-1])
 
@@ -202,6 +211,8 @@ class Loop:
             self.sink.write(decisions)
             self.tally.classes.update(one.label for one in decisions)
             self.tally.last.extend(decisions)
+            if self.watcher is not None and (warning := self.watcher.observe(decisions, self.tally.newest)):
+                say(warning)
 
     def _look_around(self) -> None:
         """Tick and save, each when it is time to."""
@@ -209,6 +220,8 @@ class Loop:
         if now - self._ticked >= TICK:
             self._ticked = now
             self._tick()
+            if self.watcher is not None:
+                self.watcher.look(self.stream)
         if self._keeper is None:
             if now - self._saved >= COMMIT:
                 self._saved = now

@@ -17,6 +17,7 @@ from kvec.doors.incoming import open_source
 from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Outlet, Sink
+from kvec.doors.promises import Watcher, promise_lines
 from kvec.doors.running import Loop, Manner, Stopping
 from kvec.doors.summary import counted, is_useless, summary
 from kvec.doors.watching import Watch
@@ -226,11 +227,14 @@ def _run(
     try:
         with Stopping() as stopping:
             _greet(source, wishes, stream.counters.items, sink.outlet.is_file)
+            for line in promise_lines(stream.model, stream.threshold):
+                say(line)
             n_rows = loop.recover()
             if n_rows:
                 say(f"taken again from the journal, behind the snapshot: {counted(n_rows, 'row')}")
             if newer is not None:
                 loop.write(stream.take_over(newer, wishes.threshold))
+                loop.watcher = Watcher.of(stream)
                 say(f"{wishes.model} takes over: it decides the sequences that open from now on")
             if keeper is not None and (n_rows or newer is not None):
                 loop.save()

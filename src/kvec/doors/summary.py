@@ -39,6 +39,8 @@ def summary(loop: Loop, state: Path | None, is_over: bool, is_decided: bool) -> 
         )
     elif not n_now and is_over:
         lines.append(f"{loop.source.name}: no rows came")
+    if loop.watcher is not None:
+        lines.append(loop.watcher.line())
     if state is not None and not is_over:
         kept = "all sequences are decided; the stream is kept in" if is_decided else "open sequences are kept in"
         lines.append(f"{kept} {state}; the same command goes on")

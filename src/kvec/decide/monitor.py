@@ -1,0 +1,267 @@
+"""Watches decisions against a promise: do they look as they did in calibration, and what do labels that come later say?
+
+Decisions are gathered into units, as the promise has them: tangles, or blocks of time. Of every unit that is over, a
+few numbers are tested for drift (how sure, how late, the share of each class), and the losses among its labelled
+decisions for a risk above α. While units come as in calibration and the risk is at most α, the chance of ever raising
+an alarm is at most δ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kvec.decide.drift import CLASS, MOST, Exchange, from_text, lateness, numbers, sureness
+from kvec.decide.promise import Promise
+from kvec.words.errors import SettingError
+from kvec.words.items import Decision, Reason
+
+MOST_OPEN = 10_000  # units that are gathered at once; of more, the oldest is not compared
+MOST_AWAITED = 100_000  # decisions whose labels are waited for; of more, the oldest are given up
+_STAKES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # λ of the bets that the risk is above α, as far as 1/α allows
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A sign that the promise does not hold any more."""
+
+    what: str
+    n_units: int  # that had been watched by then
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How things stand."""
+
+    holds: bool  # nothing speaks against the promise
+    n_decisions: int
+    n_units: int
+    n_labelled_units: int
+    drift: float  # evidence of the strongest sign of drift, of the evidence that is an alarm
+    errors: float  # the same of errors
+    alarms: tuple[Alarm, ...]
+
+    def line(self) -> str:
+        """On one line."""
+        seen = f"{self.n_decisions:,} decisions in {self.n_units:,} whole units"
+        if self.holds:
+            labels = f", labels of {self.n_labelled_units:,} too" if self.n_labelled_units else ""
+            return f"nothing speaks against the promise so far: {seen}{labels}"
+        first = self.alarms[0]
+        return f"the promise does not hold any more: {first.what}, seen after {first.n_units:,} units ({seen})"
+
+
+@dataclass
+class _Unit:
+    sure: float = 0.0
+    late: float = 0.0
+    classes: dict[str, int] = field(default_factory=dict)
+    n: int = 0
+    is_over: bool = False  # no decision comes any more
+    is_compared: bool = False
+    n_awaited: int = 0  # decisions whose labels may come
+    n_labelled: int = 0
+    n_lost: int = 0
+
+
+class Monitor:
+    """Watches the decisions of a stream; plain data, so that it can be kept beside one."""
+
+    def __init__(self, promise: Promise, awaits_labels: bool = True) -> None:
+        if promise.reference is None:
+            raise SettingError("this promise keeps no calibration decisions to compare with; make it again")
+        self.promise = promise
+        self._tests = {name: Exchange(from_text(text)) for name, text in promise.reference.items()}
+        self._awaits_labels = awaits_labels
+        self._units: dict[int, _Unit] = {}  # that are not compared yet, or wait for labels
+        self._open: dict[str, int] = {}  # tangle or block: its unit; the oldest first
+        self._awaited: dict[str, list[Any]] = {}  # id: unit, label, whether it was decided early; the oldest first
+        self._stakes = [stake for stake in _STAKES if stake * promise.alpha < 1]
+        self._capital = [1.0 / len(self._stakes)] * len(self._stakes)
+        self._largest = 1.0
+        self._alarms: list[Alarm] = []
+        self._n = dict.fromkeys(("decisions", "opened", "next", "units", "labelled", "drawn"), 0)
+        self._block: int | None = None  # the newest
+
+    @classmethod
+    def of(cls, promise: Promise, awaits_labels: bool = True) -> Monitor:
+        """One that has seen nothing yet; it need not remember decisions whose labels never come."""
+        return cls(promise, awaits_labels)
+
+    def arrived(self, tangle: str | int) -> None:
+        """An item of this tangle has come.
+
+        Tangles are compared in the order of their first items where that is told, else of their first decisions; those
+        that are decided soon would come first in it, and be unlike the others.
+        """
+        if self.promise.block is None and f"t{tangle}" not in self._open:
+            self._begin(f"t{tangle}")
+
+    def observe(self, decision: Decision, time: float | None = None) -> None:
+        """Take a decision; `time`, when it fell by the items' clock, where units are blocks of time."""
+        name = f"t{decision.tangle}"
+        if self.promise.block is not None:
+            if time is None:
+                raise SettingError("units are blocks of time here, so observe needs the time of each decision")
+            name = f"{self._to_block(int(time // self.promise.block))} {name}"
+        if name not in self._open:
+            self._begin(name)
+        number = self._open[name]
+        unit = self._units[number]
+        unit.n += 1
+        unit.sure += sureness(decision.probability)
+        unit.late += lateness(decision.n_observed)
+        unit.classes[decision.label] = unit.classes.get(decision.label, 0) + 1
+        self._n["decisions"] += 1
+        if self._awaits_labels:
+            self._await(decision, number)
+        if self.promise.block is None and unit.n >= self.promise.most_keys:
+            self.close(decision.tangle)
+
+    def close(self, tangle: str | int | None = None) -> None:
+        """A tangle is over, and compared when those before it are. Without a name: all that is open."""
+        for name in list(self._open) if tangle is None else [f"t{tangle}"]:
+            if name in self._open:
+                self._units[self._open.pop(name)].is_over = True
+        self._compare()
+
+    def observe_label(self, decision_id: str, label: str, label_at_end: str | None = None) -> bool:
+        """Take the true label of a decision; whether it was waited for.
+
+        A promise about early errors counts those alone of which `label_at_end`, what the model would have said at the
+        end, is given; without it the errors are watched less sharply, never too sharply.
+        """
+        if decision_id not in self._awaited:
+            return False
+        _, said, is_early = self._awaited[decision_id]
+        is_lost = said != label
+        if self.promise.kind == "early error":
+            is_lost = is_lost and is_early and label_at_end == label
+        is_counted = not self.promise.classes or any(c.name == label and c.is_promised for c in self.promise.classes)
+        self._settle(decision_id, int(is_counted), int(is_counted and is_lost))
+        return True
+
+    def status(self) -> Watched:
+        """How things stand."""
+        drift = max(test.largest / self._enough(name) for name, test in self._tests.items())
+        return Watched(
+            not self._alarms, self._n["decisions"], self._n["units"], self._n["labelled"], min(drift, 1.0),
+            min(self._largest * self.promise.delta / 2, 1.0), tuple(self._alarms),
+        )  # fmt: skip
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain data, as `from_plain` reads it."""
+        return {
+            "tests": {name: test.to_plain() for name, test in self._tests.items()},
+            "units": [[number, asdict(unit)] for number, unit in self._units.items()],
+            "open": self._open, "awaited": self._awaited, "capital": self._capital, "largest": self._largest,
+            "alarms": [asdict(alarm) for alarm in self._alarms], "n": self._n, "block": self._block,
+            "awaits_labels": self._awaits_labels,
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, promise: Promise, plain: Mapping[str, Any]) -> Monitor:
+        """Go on where the monitor was that `to_plain` told of."""
+        made = cls(promise, plain["awaits_labels"])
+        made._tests = {name: Exchange.from_plain(test) for name, test in plain["tests"].items()}
+        made._units = {number: _Unit(**unit | {"classes": dict(unit["classes"])}) for number, unit in plain["units"]}
+        made._open, made._awaited = dict(plain["open"]), {name: list(one) for name, one in plain["awaited"].items()}
+        made._capital, made._largest, made._block = list(plain["capital"]), plain["largest"], plain["block"]
+        made._alarms = [Alarm(**alarm) for alarm in plain["alarms"]]
+        made._n = dict(plain["n"])
+        return made
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def _to_block(self, block: int) -> str:
+        """The name of a block of time; when a newer one begins, the one before is over."""
+        if self._block is None or block > self._block:
+            self.close()
+            self._block = block
+        return f"b{self._block}"  # what comes late counts where the clock is
+
+    def _begin(self, name: str) -> None:
+        """Open a unit; one too many, and the oldest is given up."""
+        self._open[name] = self._n["opened"]
+        self._units[self._n["opened"]] = _Unit()
+        self._n["opened"] += 1
+        if len(self._open) > MOST_OPEN:
+            oldest = self._open.pop(next(iter(self._open)))
+            self._units[oldest].is_compared = True
+            self._count(oldest)
+            self._compare()
+
+    def _compare(self) -> None:
+        """Compare whole units with all before them, in the order in which they began; their labels may still come."""
+        while self._n["next"] < self._n["opened"]:
+            number = self._n["next"]
+            unit = self._units.get(number)
+            if unit is not None and not unit.is_compared:
+                if not unit.is_over:
+                    return
+                unit.is_compared = True
+                if unit.n:
+                    self._test(unit)
+                self._count(number)
+            self._n["next"] += 1
+
+    def _test(self, unit: _Unit) -> None:
+        self._n["units"] += 1
+        for test, value in numbers(unit.sure, unit.late, unit.classes, unit.n, self._tests).items():
+            self._tests[test].observe(value, self._draw())
+            if self._tests[test].largest >= self._enough(test):
+                self._raise(f"{test} changed")
+
+    def _await(self, decision: Decision, number: int) -> None:
+        """Remember a decision whose label may come; one too many, and the oldest is given up."""
+        if decision.id in self._awaited:
+            self._settle(decision.id)
+        self._awaited[decision.id] = [number, decision.label, decision.reason is Reason.HALTED]
+        self._units[number].n_awaited += 1
+        if len(self._awaited) > MOST_AWAITED:
+            self._settle(next(iter(self._awaited)))
+
+    def _settle(self, decision_id: str, n_labelled: int = 0, n_lost: int = 0) -> None:
+        """Nothing more is waited for from this decision."""
+        number = self._awaited.pop(decision_id)[0]
+        unit = self._units[number]
+        unit.n_awaited -= 1
+        unit.n_labelled += n_labelled
+        unit.n_lost += n_lost
+        self._count(number)
+
+    def _count(self, number: int) -> None:
+        """Bet on a risk above α with the labelled decisions of a unit, once no more can come."""
+        unit, promise = self._units[number], self.promise
+        if not unit.is_compared or unit.n_awaited:
+            return
+        del self._units[number]
+        if not unit.n_labelled:
+            return
+        self._n["labelled"] += 1
+        excess = (unit.n_lost - promise.alpha * unit.n_labelled) / promise.most_keys
+        self._capital = [
+            min(capital * max(1 + stake * excess, 0.0), MOST)
+            for capital, stake in zip(self._capital, self._stakes, strict=True)
+        ]
+        self._largest = max(self._largest, sum(self._capital))
+        if self._largest >= 2 / promise.delta:
+            self._raise(f"more than {100 * promise.alpha:g}% are lost, by the labels that came")
+
+    def _raise(self, what: str) -> None:
+        if what not in {alarm.what for alarm in self._alarms}:
+            self._alarms.append(Alarm(what, self._n["units"]))
+
+    def _enough(self, test: str) -> float:
+        """The capital that is an alarm: half of δ is for drift, a third of it for all classes together."""
+        n_classes = sum(name.startswith(CLASS) for name in self._tests)
+        return 6 * (n_classes if test.startswith(CLASS) else 1) / self.promise.delta
+
+    def _draw(self) -> float:
+        """The next of a fixed series of numbers spread evenly over [0, 1) (splitmix64)."""
+        self._n["drawn"] += 1
+        z = self._n["drawn"] * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+        return float((z ^ z >> 31) >> 11) / (1 << 53)

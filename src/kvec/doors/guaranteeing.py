@@ -1,0 +1,272 @@
+"""The road of `kvec guarantee`: unseen labelled data, the operating points, their losses, and the promise."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kvec.decide.checkpoint import Trained
+from kvec.decide.drift import reference
+from kvec.decide.folder import rewrite_card
+from kvec.decide.guarantee import Calibration, Wish, guarantee
+from kvec.decide.halting import first_halts
+from kvec.decide.promise import Promise
+from kvec.decide.scores import Scores
+from kvec.doors.measuring import require_truth, validation_traces
+from kvec.doors.messages import say, warn_of
+from kvec.doors.show import scoring
+from kvec.doors.sources import read_by_schema, take_part
+from kvec.estimator import KVEC, load
+from kvec.read.table import Table
+from kvec.report.curves import threshold_curve
+from kvec.report.text import table as text_table
+from kvec.tangle.seen import seen_again, seen_marks
+from kvec.tangle.tangles import Tangles
+from kvec.words.errors import DataError, ModelError, SettingError
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for on the command line."""
+
+    model: Path
+    data: Path
+    max_early_error: float | None = None
+    max_error: float | None = None
+    per_class: bool = False
+    confidence: float = 0.95
+    max_keys: int | None = None
+    block: float | None = None
+    bound: str = "betting"
+    part: str | None = None
+    labels: Path | None = None
+    unchecked: bool = False
+    as_json: bool = False
+    device: str = "auto"
+
+
+def guarantee_model(wishes: Wishes) -> str:
+    """Make a promise, write it into the model folder with its operating point, and tell of it."""
+    wish = _wish(wishes)
+    model = load(wishes.model, wishes.device)
+    trained = model.model_
+    if trained.config.deciding.after_halt == "drop":
+        raise ModelError(
+            f"{wishes.model} drops the items of decided sequences, so that its scores depend on its operating point; a "
+            "promise needs a model with deciding.after_halt = 'keep'"
+        )
+    table = _unseen(wishes, trained)
+    require_truth(table)
+    warn_of(table)
+    tangles = model.tangles(table)
+    with scoring() as on_items:
+        scores = model.scores(tangles, on_items)
+    known = _labelled(tangles, trained)
+    unit = units(tangles, wishes.block)
+    _warn_of_groups(tangles, unit)
+    most_keys = _most_keys(wishes, trained)
+    _require_few_keys(tangles, unit, known, most_keys, wishes)
+    found = calibration(tangles, scores, known, unit, grid(trained), wishes.block)
+    promise = guarantee(
+        found, wish, most_keys, trained.vocabulary.label_names[0], _most_of_classes(wishes, trained, most_keys)
+    )
+    promise = replace(
+        promise, made=date.today().isoformat(), model=model.deployed().hash,
+        calibration=hashlib.blake2b(seen_marks(table.frame).tobytes(), digest_size=16).hexdigest(),
+        reference=_reference(model, tangles, scores, promise),
+    )  # fmt: skip
+    rewrite_card(wishes.model, operating_point=promise.operating_point, promise=promise.to_dict())
+    if wishes.as_json:
+        return json.dumps(promise.to_dict() | {"threshold_before": trained.threshold}, allow_nan=False)
+    return _told(promise, trained.threshold, wishes)
+
+
+def calibration(
+    tangles: Tangles, scores: Scores, known: npt.NDArray[np.bool_], unit: npt.NDArray[np.int64],
+    thresholds: npt.NDArray[np.float64], block: float | None = None,
+) -> Calibration:  # fmt: skip
+    """The known sequences at these thresholds, which go from the latest to the earliest."""
+    length = tangles.sequences.length.astype(np.int64)[known]
+    start = scores.offsets[:-1][known]
+    truth = tangles.labels[known, 0].astype(np.int64)
+    predicted = scores.classes[0].argmax(axis=1)
+    halts = np.stack([first_halts(scores, threshold)[known] for threshold in thresholds])
+    stops = np.where(halts > 0, halts, length)
+    points = [{"threshold": float(threshold)} for threshold in thresholds]
+    is_right = predicted[start + stops - 1] == truth
+    return Calibration(
+        points, stops, is_right, length, predicted[start + length - 1] == truth, truth, unit[known], block
+    )
+
+
+def units(tangles: Tangles, block: float | None) -> npt.NDArray[np.int64]:
+    """(S,) the unit of each sequence: its tangle as given, and the block of time in which its first item lies."""
+    given = tangles.given[tangles.tangle_of].astype(np.int64)
+    if block is None:
+        return given
+    if not block > 0:
+        raise SettingError(f"--block is {block:g}; it must be a time in seconds above 0")
+    if tangles.time is None:
+        raise SettingError("--block needs times, and this data has no time column")
+    return _blocks(given, tangles.time[tangles.sequences.first], block)
+
+
+def _blocks(given: npt.NDArray[np.int64], time: npt.NDArray[np.float64], block: float) -> npt.NDArray[np.int64]:
+    pairs = np.stack([given, np.floor_divide(time, block).astype(np.int64)])
+    return np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _wish(wishes: Wishes) -> Wish:
+    given = {"early error": wishes.max_early_error, "error": wishes.max_error}
+    chosen = {kind: alpha for kind, alpha in given.items() if alpha is not None}
+    if len(chosen) != 1:
+        raise SettingError("say what is promised: either --max-early-error SHARE or --max-error SHARE")
+    ((kind, alpha),) = chosen.items()
+    return Wish(kind, alpha, wishes.confidence, wishes.bound, wishes.per_class)
+
+
+def _unseen(wishes: Wishes, trained: Trained) -> Table:
+    """The calibration data, which the model must not have seen."""
+    table = read_by_schema(wishes.data, trained.schema, wishes.labels)
+    if wishes.part is not None:
+        if wishes.part != "test":
+            raise SettingError(
+                f"--split is {wishes.part!r}; of the parts of the data only test was not used in training"
+            )
+        table, _ = take_part(table, trained.split, wishes.part, wishes.model)
+    if trained.seen is None:
+        if not wishes.unchecked:
+            raise ModelError(
+                f"{wishes.model} was trained by an older kvec and does not know which sequences it has seen, so it "
+                "cannot be checked that these are others; train it again, or vouch for it with --unchecked"
+            )
+        return table
+    is_apart = trained.schema.tangling is None and table.frame["tangle"].n_unique() > 1
+    again = seen_again(table.frame, trained.seen, by_tangle=is_apart)
+    if again.height:
+        tangle, key = again.row(0)
+        way_out = "leave them out" if trained.split is None else "use the part that was held out: --split test"
+        raise DataError(
+            f"{wishes.data}: {again.height:,} sequences, such as key {key!r} of tangle {tangle!r}, were used in "
+            f"training, validation or tuning, so nothing can be promised on them; {way_out}"
+        )
+    return table
+
+
+def _labelled(tangles: Tangles, trained: Trained) -> npt.NDArray[np.bool_]:
+    """(S,) which sequences have a label; one that the model does not know counts as wrong."""
+    name = trained.vocabulary.label_names[0]
+    known: npt.NDArray[np.bool_] = tangles.frame[f"label.{name}"][tangles.sequences.first].is_not_null().to_numpy()
+    if n := int((tangles.labels[known, 0] < 0).sum()):
+        say(f"warning: {n:,} sequences have a class that the model does not know; they are always wrong")
+    if n := int((~known).sum()):
+        say(f"{n:,} sequences without a label are left out; the promise is about labelled ones")
+    return known
+
+
+def grid(trained: Trained) -> npt.NDArray[np.float64]:
+    """Thresholds from the latest to the earliest, by validation alone: at 1 sequences are read to their end."""
+    reached = threshold_curve(validation_traces(trained)).setting
+    return np.concatenate([[1.0], np.unique(reached[reached < 1])[::-1]])
+
+
+def _validation_keys(trained: Trained, of: int | None = None) -> int:
+    """The most labelled sequences of a validation tangle; of one class, if it is named."""
+    kept = trained.validation
+    labels = kept["labels"][:, 0]
+    tangle = kept["tangle"][labels >= 0 if of is None else labels == of]
+    return int(np.bincount(tangle).max()) if tangle.size else 1
+
+
+def _most_keys(wishes: Wishes, trained: Trained) -> int:
+    if wishes.max_keys is not None:
+        if wishes.max_keys < 1:
+            raise SettingError(f"--max-keys is {wishes.max_keys}; at least 1 is needed")
+        return wishes.max_keys
+    if wishes.block is not None:
+        raise SettingError("--block needs --max-keys, the most labelled sequences that can ever begin in a block")
+    tangling = trained.schema.tangling
+    return tangling.number if tangling and tangling.of == "key" else _validation_keys(trained)
+
+
+def _most_of_classes(wishes: Wishes, trained: Trained, most_keys: int) -> Mapping[str, int]:
+    names = trained.vocabulary.labels[0]
+    if wishes.max_keys is not None:
+        return dict.fromkeys(names, most_keys)
+    return {name: min(2 * _validation_keys(trained, number), most_keys) for number, name in enumerate(names)}
+
+
+def _require_few_keys(
+    tangles: Tangles, unit: npt.NDArray[np.int64], known: npt.NDArray[np.bool_], most_keys: int, wishes: Wishes
+) -> None:
+    counts = np.bincount(unit[known])
+    if counts.size and counts.max() > most_keys:
+        first = int(np.flatnonzero((unit == counts.argmax()) & known)[0])
+        where = "said" if wishes.max_keys is not None else "known from validation or the tangling"
+        raise DataError(
+            f"tangle {tangles.names()['tangle'][first]!r} holds {counts.max():,} labelled sequences"
+            f"{' in one block' if wishes.block else ''}, more than the {most_keys:,} {where}; name the most that can "
+            "ever occur with --max-keys"
+        )
+
+
+def _warn_of_groups(tangles: Tangles, unit: npt.NDArray[np.int64]) -> None:
+    if "group" in tangles.frame.columns:
+        group = tangles.frame["group"][tangles.sequences.first]
+        spread = pl.DataFrame({"group": group, "unit": unit}).group_by("group").agg(pl.col("unit").n_unique())
+        if n := int((spread["unit"] > 1).sum()):
+            say(
+                f"warning: {n:,} groups lie in several units, which are taken to be independent; if groups depend on "
+                "themselves, the promise is too bold"
+            )
+
+
+def _reference(model: KVEC, tangles: Tangles, scores: Scores, promise: Promise) -> dict[str, str]:
+    """What decisions look like at the promised point, unit by unit, as a stream would tell them."""
+    halts = first_halts(scores, promise.operating_point["threshold"])
+    stops = np.where(halts > 0, halts, tangles.sequences.length)
+    at = scores.offsets[:-1] + stops - 1
+    shares = scores.classes[0][at]
+    unit = tangles.given[tangles.tangle_of].astype(np.int64)
+    if promise.block is not None and tangles.time is not None:
+        unit = _blocks(unit, tangles.time[tangles.sequences.by_sequence[at]], promise.block)
+    classes = model.model_.vocabulary.labels[0]
+    return reference(unit, shares.max(axis=1).astype(np.float64), stops, shares.argmax(axis=1), classes)
+
+
+def _told(promise: Promise, before: float, wishes: Wishes) -> str:
+    threshold = promise.operating_point["threshold"]
+    lines = [
+        promise.line(),
+        f"the operating point is θ = {threshold:.4g} now (before: {before:.4g}), number {promise.n_passed} of "
+        f"{promise.n_points} from the latest; earliness {promise.earliness:.4f} on this data (lower is better)",
+        f"observed there: {100 * promise.observed:.3g}% of {promise.n_sequences:,} sequences; upper bound of this "
+        f"point alone: {100 * promise.upper:.3g}%",
+    ]
+    if promise.classes:
+        rows = [
+            (
+                c.name,
+                f"{c.n_units:,}",
+                f"{c.n_sequences:,}",
+                f"{100 * c.observed:.3g}%",
+                c.why_not or f"{100 * c.upper:.3g}%",
+            )
+            for c in promise.classes
+        ]
+        lines += ["", text_table(rows, ("class", "units", "sequences", "observed", "upper bound"), right=(1, 2, 3)), ""]
+    if threshold >= 1:
+        lines.append("every sequence is read to its end: no earlier operating point can be promised this")
+    lines += [
+        f"assumed: {promise.assumption}",
+        f"the promise is in {wishes.model}; another operating point or another model makes it void",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,80 @@
+"""What is said of a model's promise, and the monitor that watches it while a stream runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kvec.decide.deployed import Deployed
+from kvec.decide.monitor import Monitor
+from kvec.decide.promise import Promise
+from kvec.decide.stream import Stream
+from kvec.words.items import Decision, Item, TangleId
+
+
+def promise_lines(model: Deployed, threshold: float | None = None) -> list[str]:
+    """The promise of a model on one line, or that it is void at the operating point that is used."""
+    if model.promise is None:
+        return []
+    is_moved = threshold is not None and threshold != model.threshold
+    if model.promised is not None and not is_moved:
+        return [model.promised.line()]
+    point = ", ".join(f"{name} {value:.6g}" for name, value in model.promise.operating_point.items())
+    return [
+        f"the promise of {model.promise.made} is void: it was made for {point} of the model as it was then; "
+        "kvec guarantee makes a new one"
+    ]
+
+
+class Watcher:
+    """Watches a stream's decisions against the promise of its model, where there is one."""
+
+    def __init__(self, promise: Promise, kept: Mapping[str, Any] | None = None) -> None:
+        self._tangles: dict[TangleId, None] = {}  # that are not over yet
+        self._monitor = Monitor.of(promise, awaits_labels=False)
+        if kept is not None:
+            self._tangles = dict.fromkeys(kept["tangles"])
+            self._monitor = Monitor.from_plain(promise, kept["monitor"])
+        self._is_told = not self._monitor.status().holds
+
+    @classmethod
+    def of(cls, stream: Stream, kept: Mapping[str, Any] | None = None) -> Watcher | None:
+        """One for this stream; `kept` is what `to_plain` of an earlier one gave."""
+        promise = stream.promised
+        return None if promise is None or promise.reference is None else cls(promise, kept)
+
+    def arrived(self, items: Iterable[Item]) -> None:
+        """Take note of the tangles whose items come."""
+        for tangle in dict.fromkeys(item.tangle for item in items):
+            self._tangles[tangle] = None
+            self._monitor.arrived(tangle)
+
+    def look(self, stream: Stream) -> None:
+        """Tangles that the stream has let go of are over."""
+        for tangle in [tangle for tangle in self._tangles if not stream.watches(tangle)]:
+            del self._tangles[tangle]
+            self._monitor.close(tangle)
+
+    def observe(self, decisions: Sequence[Decision], time: float | None) -> str:
+        """Take decisions that fell when the items' clock was at `time`; what must be said, if anything."""
+        if self._monitor.promise.block is not None and time is None:
+            return ""
+        for decision in decisions:
+            self._monitor.observe(decision, time)
+        if self._is_told or (now := self._monitor.status()).holds:
+            return ""
+        self._is_told = True
+        return f"warning: {now.line()}"
+
+    def close(self) -> None:
+        """Nothing more comes of any tangle."""
+        self._tangles.clear()
+        self._monitor.close()
+
+    def line(self) -> str:
+        """How things stand."""
+        return self._monitor.status().line()
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain data that can be kept with the stream."""
+        return {"tangles": list(self._tangles), "monitor": self._monitor.to_plain()}

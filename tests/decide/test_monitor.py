@@ -1,0 +1,172 @@
+"""Monitors: silent while all is as it was, loud when it changes or when labels say so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.decide.made_promise import KEYS, promise, units, watched
+
+from kvec.decide import monitor as room
+from kvec.decide.monitor import Monitor
+from kvec.decide.promise import ClassPromise
+from kvec.words.errors import SettingError
+from kvec.words.items import Decision, Reason
+
+
+def fed(monitor: Monitor, *parts: list[list[Decision]]) -> Monitor:
+    for unit in [unit for part in parts for unit in part]:
+        for decision in unit:
+            monitor.observe(decision)
+    return monitor
+
+
+def labelled(rng: np.random.Generator, risk: float, n: int, **changes: Any) -> Monitor:
+    """A monitor that has heard the labels of n units, all of a unit right or wrong together."""
+    monitor = Monitor.of(watched(rng, **changes))
+    for unit in units(rng, n):
+        is_wrong = rng.random() < risk
+        for one in unit:
+            monitor.observe(one)
+        for one in unit:
+            assert monitor.observe_label(one.id, "other" if is_wrong else one.label)
+    return monitor
+
+
+def test_few_false_alarms() -> None:
+    rng = np.random.default_rng(0)
+    monitors = [fed(Monitor.of(watched(rng, 60)), units(rng, 150)) for _ in range(60)]
+    assert sum(not monitor.status().holds for monitor in monitors) <= 8, "δ = 0.05: 3, and three standard deviations"
+    assert all(monitor.status().n_units == 150 for monitor in monitors)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"doubt": 3.0}, "how sure decisions are changed"),
+        ({"patience": 2.0}, "how many items they take changed"),
+        ({"mix": {"a": 0.8, "b": 0.1, "c": 0.1}}, "the share of class 'a' changed"),
+    ],
+)
+def test_what_changed_is_named(change: dict[str, Any], what: str) -> None:
+    rng = np.random.default_rng(1)
+    monitor = fed(Monitor.of(watched(rng)), units(rng, 20), units(rng, 120, **change))
+    now = monitor.status()
+    assert not now.holds and now.drift == 1
+    assert what in {alarm.what for alarm in now.alarms}
+    assert 20 < now.alarms[0].n_units < 140
+    assert now.line().startswith("the promise does not hold any more: ")
+
+
+def test_labels_that_come_later() -> None:
+    rng = np.random.default_rng(2)
+    assert all(labelled(rng, 0.1, 150).status().errors < 1 for _ in range(10))
+    bad = labelled(rng, 0.4, 150).status()
+    assert not bad.holds and bad.errors == 1 and bad.n_labelled_units == 150
+    assert bad.alarms[0].what == "more than 10% are lost, by the labels that came"
+
+
+def test_labels_raise_few_false_alarms() -> None:
+    rng = np.random.default_rng(3)
+    kept = watched(rng)
+    n_false = 0
+    for _ in range(200):
+        monitor = Monitor.of(kept)
+        for tangle in range(100):
+            one = Decision(tangle, 0, 0, ("a",), (0.9,), 3, None, Reason.HALTED)
+            monitor.observe(one)
+            monitor.close(tangle)
+            monitor.observe_label(one.id, "b" if rng.random() < 0.1 else "a")
+        n_false += monitor.status().errors == 1
+    assert n_false <= 11, "half of δ is for errors: 5, and three standard deviations"
+
+
+def test_early_errors_need_what_would_have_been_said_at_the_end() -> None:
+    rng = np.random.default_rng(4)
+    for label_at_end, holds in (("other", False), ("a", True), (None, True)):
+        monitor = Monitor.of(watched(rng, kind="early error"))
+        for tangle in range(60):
+            one = Decision(tangle, 0, 0, ("a",), (0.9,), 3, None, Reason.HALTED)
+            monitor.observe(one)
+            monitor.observe_label(one.id, "other", label_at_end)
+        monitor.close()
+        assert (monitor.status().errors < 1) == holds
+
+
+def test_classes_of_which_nothing_is_promised_do_not_count() -> None:
+    rng = np.random.default_rng(5)
+    classes = tuple(ClassPromise(name, name == "a", "", 9, 9, 4, 0.0, 0.1) for name in ("a", "other"))
+    assert labelled(rng, 0.9, 60, classes=classes).status().errors < 1
+
+
+def test_tangles_are_compared_in_their_order_of_arrival() -> None:
+    """Those whose decisions fall at once must not come first: they are not like the others."""
+    rng = np.random.default_rng(6)
+    monitor = Monitor.of(watched(rng))
+    first, second = units(rng, 2)
+    monitor.arrived(0)
+    monitor.arrived(0)
+    fed(monitor, [second])
+    assert monitor.status().n_units == 0, "the first is not over"
+    fed(monitor, [first[: KEYS - 1]])
+    monitor.close(0)
+    assert monitor.status().n_units == 2
+    assert monitor.status().n_decisions == 2 * KEYS - 1
+    monitor.arrived("nothing of it is decided")
+    monitor.close("nothing of it is decided")
+    monitor.close("never heard of")
+    assert monitor.status().n_units == 2
+
+
+def test_blocks_of_time() -> None:
+    rng = np.random.default_rng(7)
+    monitor = Monitor.of(watched(rng, block=60.0))
+    for number, unit in enumerate(units(rng, 5)):
+        for i, one in enumerate(unit):
+            monitor.observe(replace(one, tangle=0, key=(number, i)), time=60.0 * number + 10 * i)  # type: ignore[arg-type]
+    assert monitor.status().n_units == 4, "the newest block is not over"
+    monitor.observe(unit[0], time=0.0)
+    assert monitor.status().n_units == 4, "what comes late counts in the newest"
+    with pytest.raises(SettingError, match="observe needs the time of each decision"):
+        monitor.observe(unit[0])
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MOST_OPEN", 3)
+    monkeypatch.setattr(room, "MOST_AWAITED", 5)
+    rng = np.random.default_rng(8)
+    monitor = Monitor.of(watched(rng))
+    parts = units(rng, 20)
+    fed(monitor, [unit[:2] for unit in parts])
+    plain = monitor.to_plain()
+    assert len(plain["open"]) == 3 and len(plain["awaited"]) == 5
+    assert [monitor.observe_label(unit[0].id, "a") for unit in parts] == [False] * 18 + [True] * 2
+    monitor.close()
+    assert monitor.status().n_units == 3, "of the others nobody knows whether they were over"
+    silent = fed(Monitor.of(watched(rng), awaits_labels=False), parts)
+    assert not silent.to_plain()["awaited"] and not silent.to_plain()["units"]
+
+
+def test_a_kept_monitor_goes_on() -> None:
+    rng = np.random.default_rng(9)
+    kept = watched(rng)
+    parts = units(rng, 40, doubt=1.5)
+    whole, cut = Monitor.of(kept), Monitor.of(kept)
+    for number, unit in enumerate(parts):
+        for i, one in enumerate(unit):
+            if (number, i) == (17, 2):
+                cut = Monitor.from_plain(kept, json.loads(json.dumps(cut.to_plain())))
+            for monitor in (whole, cut):
+                monitor.observe(one)
+                if number % 2:
+                    monitor.observe_label(one.id, "a")
+    assert whole.status() == cut.status()
+    assert whole.to_plain() == cut.to_plain()
+
+
+def test_a_promise_without_a_reference_cannot_be_watched() -> None:
+    with pytest.raises(SettingError, match="keeps no calibration decisions to compare with"):
+        Monitor.of(promise())
