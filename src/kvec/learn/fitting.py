@@ -50,10 +50,10 @@ def fit_model(
     vocabulary = Vocabulary.fit(training, schema)
     learned, held_out = (encode_tangles(frame, schema, vocabulary) for frame in (training, validation))
     _check_trainable(config, learned, held_out, schema.label_names)
-    has_time = learned.time is not None
+    has_time, rule = learned.time is not None, make_rule(config.visibility)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        network = build_in_memory(vocabulary, config.encoder, has_time, kind)
+        network = build_in_memory(vocabulary, config.encoder, has_time, kind, len(rule.relations))
     _start_from(pretrained, network, vocabulary)
     network.to(device)
     if seconds:
@@ -74,7 +74,7 @@ def fit_model(
             progress.on_epoch(run)
 
     with refused_by(lambda: way_out_of_batches(config.training) + _kept(run, progress.path)):
-        train(run, learned, held_out, make_rule(config.visibility), config, progress.on_step, after_epoch)
+        train(run, learned, held_out, rule, config, progress.on_step, after_epoch)
         scores = score_table(network, held_out, config)
     theta = operating_point(traces(held_out, scores), config.deciding.fixed)
     return Trained(

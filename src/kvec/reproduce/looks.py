@@ -35,6 +35,7 @@ LOOKS: dict[str, Look] = {
     "kvec-no-time": Look("without time embeddings", GREEN, ">", MIXED),
     "kvec-no-membership": Look("without membership", PINK, "d", DASHED),
     "kvec-window": Look("KVEC (window of all keys)", INK, "h", DASHED),
+    "kvec-typed": Look("KVEC (biases by relation)", INK, "*", SOLID),
     "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
     "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
     "kvec-calibrated": Look("KVEC (calibrated)", GREEN, "<", LONG),

@@ -47,6 +47,7 @@ TRAININGS: dict[str, Training] = {
     "kvec-no-time": Training(settings=("encoder.use_time=false", "encoder.use_position=false"), tuned_as="kvec"),
     "kvec-no-membership": Training(settings=("encoder.use_membership=false",), tuned_as="kvec"),
     "kvec-window": Training(settings=("visibility.rule=window",), tuned_as="kvec"),
+    "kvec-typed": Training(settings=("visibility.rule=typed",), tuned_as="kvec"),
     "earliest": Training(Recurrent, is_alone=True, settings=(*REINFORCE, *ALONE)),
     "srn-earliest": Training(Transformer, is_alone=True, settings=(*REINFORCE, *ALONE)),
     "srn": Training(
