@@ -15,6 +15,7 @@ from safetensors.numpy import save as save_arrays
 from tests.properties.stories import MODEL, changed
 
 from kvec import __version__
+from kvec.decide.deployed import Deployed
 from kvec.decide.snapshot import CARD, FORMAT, OLDEST, read_state, write_state
 from kvec.decide.stream import Stream, resume
 from kvec.words.errors import DataError, ModelError
@@ -31,8 +32,8 @@ def file_of(path: Path, card: Any, arrays: dict[str, np.ndarray[Any, Any]] | Non
     return path
 
 
-def waiting() -> Stream:
-    stream = Stream(MODEL, threshold=1.0)
+def waiting(model: Deployed = MODEL) -> Stream:
+    stream = Stream(model, threshold=1.0)
     stream.feed_many([Item("t", "k", {"size": 1, "way": "in"}, 1.0), Item("t", 7, {"size": 1, "way": "out"}, 2.0)])
     return stream
 
@@ -104,7 +105,7 @@ def test_a_newer_format_is_refused_with_its_version(tmp_path: Path) -> None:
 
 def test_a_state_with_parts_missing_or_awry_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "state"
-    waiting().save(file)
+    waiting(changed(MODEL, "visibility.rule=typed")).save(file)
     card, arrays = read_state(file)
     engine = card["engines"][0]
     awry: list[dict[str, Any]] = [{**card, "engines": [{**engine, name: None}]} for name in ("live", "tangles", "raw")]

@@ -66,8 +66,8 @@ def test_without_key_correlation_two_hops_fall_to_chance(planted):
 @pytest.mark.slow
 def test_biases_by_relation_keep_the_noise_of_other_keys_out(planted):
     """Everything is visible; what the class depends on are own and value-correlated items, and that is learned."""
-    data = planted["train"].filter(pl.col("tangle") < 1000)
-    model = trained(data, planted["validation"], epochs=5, delay_cost=0.1, visibility="typed")
+    settings = {"epochs": 5, "delay_cost": 0.1, "keep": "last", "visibility": "typed"}
+    model = trained(planted["train"], planted["validation"], **settings)
     own, correlated, same, other = model.model_.network.layers()[0].attention.relation.detach().T
     assert min(own.min(), correlated.min()) > max(same.max(), other.max()) + 0.5
     found = accuracy_by_case(model, planted["test"])
