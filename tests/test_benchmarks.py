@@ -15,6 +15,7 @@ import numba
 import pytest
 
 from kvec.decide.model import build_network
+from kvec.tangle.visibility import make_rule
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "stream"
 
@@ -106,10 +107,21 @@ def test_kernels(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"numba", "NumPy", "PyTorch"} <= {row["kernel"] for row in said["results"]}
 
 
-def test_untrained_weights_are_those_of_the_network(common: Any) -> None:
+def test_rules(run: Any) -> None:
+    said, _ = run("rules.py --items 200 --windows 8,16")
+    assert [(row["rule"], row["window"]) for row in said["results"]] == [
+        ("paper", 1024), ("window", 8), ("typed", 8), ("window", 16), ("typed", 16),
+    ]  # fmt: skip
+    assert all(row["cpu_us_alone"] > 0 and row["cpu_us_in_chunks"] > 0 for row in said["results"])
+    assert [row["visible_items"] for row in said["results"][1:]] == [8, 8, 16, 16]
+
+
+@pytest.mark.parametrize("rule", ["paper", "typed"])
+def test_untrained_weights_are_those_of_the_network(common: Any, rule: str) -> None:
     pool = common.load(None, None, 3)
-    model = common.untrained(pool)
-    network = build_network(pool.vocabulary, model.config.encoder, has_time=False).state_dict()
+    model = common.untrained(pool, [f"visibility.rule={rule}"])
+    n = len(make_rule(model.config.visibility).relations)
+    network = build_network(pool.vocabulary, model.config.encoder, has_time=False, n_relations=n).state_dict()
     wanted = {name: tuple(w.shape) for name, w in network.items() if not name.startswith("baseline.")}
     assert {name: w.shape for name, w in model.weights.items()} == wanted
 

@@ -28,6 +28,7 @@ import numpy as np  # noqa: E402
 import kvec  # noqa: E402
 from kvec.decide.deployed import Deployed  # noqa: E402
 from kvec.tangle.tangles import embedded_sizes  # noqa: E402
+from kvec.tangle.visibility import make_rule  # noqa: E402
 from kvec.tangle.vocabulary import Vocabulary  # noqa: E402
 from kvec.words.config import Config  # noqa: E402
 from kvec.words.items import Item  # noqa: E402
@@ -151,6 +152,8 @@ def untrained(pool: Pool, settings: list[str] | None = None) -> Deployed:
         }  # fmt: skip
         for name, shape in linear.items():
             shapes |= {f"blocks.{i}.{name}.weight": shape, f"blocks.{i}.{name}.bias": shape[:1]}
+        if relations := make_rule(config.visibility).relations:
+            shapes[f"blocks.{i}.attention.relation"] = (s.heads, len(relations))
         shapes |= {f"blocks.{i}.norm{n}.{part}": (s.width,) for n in (1, 2) for part in ("weight", "bias")}
     shapes |= {"norm.weight": (s.width,), "norm.bias": (s.width,)}
     for name, n in (("ih", s.width), ("hh", s.fusion)):

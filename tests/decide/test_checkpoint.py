@@ -35,14 +35,15 @@ SCHEMA = Schema(
 HISTORY = [{"epoch": 1.0, "hm": 0.1 + 0.2}, {"epoch": 2.0, "hm": 1 / 3}]
 
 
-def model(threshold: float = 0.3) -> Trained:
+def model(threshold: float = 0.3, *settings: str) -> Trained:
     classes = [np.full((3, len(names)), 1 / len(names), np.float32) for names in VOCABULARY.labels]
     labels = np.zeros((2, len(classes)), np.int32)
     scores = Scores(np.array([0, 2, 3]), np.array([0.1, 0.2, 0.3], np.float32), tuple(classes))
     part = SimpleNamespace(labels=labels, tangle_of=np.zeros(2, np.int32), time=None)
     kept = held_out(part, scores)
-    network = small_network().float()
-    return Trained(network, VOCABULARY, SCHEMA, Config(encoder=SMALL), True, threshold, HISTORY, None, kept, {"n": 1})
+    config = Config(encoder=SMALL).override(settings)
+    network = small_network(is_typed=config.visibility.rule == "typed").float()
+    return Trained(network, VOCABULARY, SCHEMA, config, True, threshold, HISTORY, None, kept, {"n": 1})
 
 
 @pytest.fixture
@@ -59,6 +60,24 @@ def test_a_model_comes_back_as_it_was(folder: Path) -> None:
     assert (after.threshold, after.history, after.about) == (0.3, HISTORY, {"n": 1})
     assert all(np.array_equal(after.validation[name], kept) for name, kept in before.validation.items())
     assert not after.network.training
+
+
+def test_a_typed_model_has_the_newer_format_and_others_the_older(tmp_path: Path) -> None:
+    typed = model(0.3, "visibility.rule=typed")
+    save_model(typed, tmp_path / "typed")
+    after = load_model(tmp_path / "typed")
+    assert (after.config.visibility.rule, after.network.state_dict().keys()) == (
+        "typed", typed.network.state_dict().keys()
+    )  # fmt: skip
+    assert all(torch.equal(w, typed.network.state_dict()[name]) for name, w in after.network.state_dict().items())
+    formats = {}
+    for rule in ("paper", "window", "typed"):
+        save_model(model(0.3, f"visibility.rule={rule}"), tmp_path / rule)
+        formats[rule] = json.loads((tmp_path / rule / "kvec.json").read_text())["format"]
+    assert formats == {"paper": 1, "window": 1, "typed": 2}
+    edit("kvec.json", lambda card: card["settings"]["visibility"].update(rule="window"))(tmp_path / "typed")
+    with pytest.raises(ModelError, match=r"is damaged: .*attention\.relation"):
+        load_model(tmp_path / "typed")
 
 
 def test_a_model_takes_the_place_of_a_model_only(folder: Path) -> None:
@@ -110,7 +129,7 @@ def flip_a_bit(folder: Path) -> None:
 
 
 DAMAGES = {
-    "newer": (edit("kvec.json", lambda card: card.update(format=2)), "reads up to format 1: upgrade kvec"),
+    "newer": (edit("kvec.json", lambda card: card.update(format=3)), "reads up to format 2: upgrade kvec"),
     "inputs": (edit("kvec.json", lambda card: card.update(policy_inputs=["delay"])), "upgrade kvec"),
     "foreign": (lambda f: (f / "kvec.json").write_text("[]"), "is not the card of a kvec model"),
     "no json": (lambda f: (f / "kvec.json").write_text("{"), "is not JSON text"),

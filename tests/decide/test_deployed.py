@@ -62,12 +62,12 @@ def test_weights_of_other_sizes_are_refused(name: str, cut: int) -> None:
         axis = weight.ndim - 1
         given[name] = np.concatenate([weight, weight], axis)[..., : weight.shape[axis] + cut]
     with pytest.raises(ModelError):
-        Stream(replace(MODEL, weights=given))
+        Stream(replace(changed(MODEL, "visibility.rule=typed"), weights=given))
     if not cut:
         return
     given[name] = np.concatenate([weight, weight], 0)[: len(weight) + cut]
     with pytest.raises(ModelError):
-        Stream(replace(MODEL, weights=given))
+        Stream(replace(changed(MODEL, "visibility.rule=typed"), weights=given))
 
 
 def test_streams_do_not_need_pytorch() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from kvec.decide.model import Network
 from kvec.decide.stream import Stream
 from kvec.encode.sparse import Lists
 from kvec.words.config import Encoder
+from kvec.words.errors import ModelError
 from kvec.words.limits import Limits
 from kvec.words.sizes import Vocabularies
 
@@ -30,7 +32,7 @@ SIZES = {
     "wide heads": (Encoder(width=2 * MOST_SIZE, heads=2, blocks=1, feed_forward=8, fusion=4), (3,), 0, (2,)),
     "wider heads": (Encoder(width=2 * MOST_SIZE + 2, heads=2, blocks=1, feed_forward=8, fusion=4), (3,), 0, (2,)),
 }
-N, K = 23, 4  # items, sequences
+N, K, R = 23, 4, 3  # items, sequences, relations
 
 
 class Case:
@@ -39,9 +41,9 @@ class Case:
     def __init__(self, settings: Encoder, fields: tuple[int, ...], numbers: int, classes: tuple[int, ...]) -> None:
         rng = np.random.default_rng(7)
         torch.manual_seed(1)
-        self.settings = settings
+        self.settings, self.n_relations = settings, R
         sizes = Vocabularies(fields, slots=0, positions=0, arrivals=0, gaps=0, projected=numbers)
-        network = Network(sizes, settings, classes).double().eval()
+        network = Network(sizes, settings, classes, n_relations=R).double().eval()
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter.copy_(torch.randn(parameter.shape, dtype=torch.float64) * 0.5)
@@ -51,7 +53,7 @@ class Case:
         self.rows = rng.permutation(3 * N)[:N]
         self.places = rng.permutation(K + 3)[rng.integers(0, K, N)]
         self.seen = [[i, *rng.permutation(i)[: rng.integers(0, i + 1)].tolist()] for i in range(N)]
-        self.bias = [rng.normal(size=len(seen)).astype(np.float32) for seen in self.seen]
+        self.relation = [rng.integers(0, R, len(seen)).astype(np.uint8) for seen in self.seen]
         self.said = self._in_torch(network)
 
     @torch.no_grad()
@@ -61,7 +63,7 @@ class Case:
             x = x + network.embedding.project(torch.from_numpy(self.numbers))
         starts = torch.tensor([0, *np.cumsum([len(seen) for seen in self.seen])])
         flat = torch.tensor([j for seen in self.seen for j in seen], dtype=torch.int32)
-        lists = Lists(starts, flat, torch.from_numpy(np.concatenate(self.bias)), N)
+        lists = Lists(starts, flat, torch.from_numpy(np.concatenate(self.relation)), N)
         x = x[None]
         for layer in network.layers():
             x, _ = layer(x, lists)
@@ -75,10 +77,10 @@ class Case:
         return said.numpy()
 
     def run(self, dtype: type, use_c: bool, chunk: int) -> tuple[np.ndarray[Any, Any], Memory]:
-        kernel = Kernel(self.weights, self.settings, dtype, use_c)
+        kernel = Kernel(self.weights, self.settings, dtype, use_c, n_relations=self.n_relations)
         memory = Memory(self.settings, kernel.n_outputs, dtype)
         arriving = Arriving(N, self.index.shape[1], self.numbers.shape[1], dtype)
-        arriving.seen, arriving.bias = arriving.seen[:0], arriving.bias[:0]
+        arriving.seen, arriving.relation = arriving.seen[:0], arriving.relation[:0]
         arriving.make_room(7)  # so that it grows
         memory.make_room(3 * N, K + 3)
         said = []
@@ -91,11 +93,9 @@ class Case:
                 start = arriving.starts[i]
                 end = arriving.starts[i + 1] = start + len(self.seen[item])
                 if end > len(arriving.seen):
-                    bias = arriving.bias
                     arriving.make_room(2 * end)
-                    arriving.bias[: len(bias)] = bias
                 arriving.seen[start:end] = self.rows[self.seen[item]]
-                arriving.bias[start:end] = self.bias[item]
+                arriving.relation[start:end] = self.relation[item]
             said.append(kernel.run(memory, arriving).copy())
         return np.concatenate(said), memory
 
@@ -137,6 +137,25 @@ def test_scores_that_are_far_apart(dtype: type) -> None:
         np.testing.assert_allclose(
             case.run(dtype, is_built, chunk)[0], plain, rtol=5e-3 if dtype is np.float32 else 1e-9
         )
+
+
+@pytest.mark.parametrize("use_c", [pytest.param(True, marks=needs_c), False], ids=["C", "NumPy"])
+def test_biases_count_only_where_relations_are_told_apart(use_c: bool) -> None:
+    """Without relations nothing is added, whatever the weights hold; with them each layer must have its table."""
+    case = CASES["odd"]
+    bare = {name: weight for name, weight in case.weights.items() if not name.endswith("attention.relation")}
+    case = copy(case)
+    case.relation = [np.zeros_like(some) for some in case.relation]
+    said = []
+    with pytest.raises(ModelError, match="do not have the sizes"):
+        Kernel(bare, case.settings, use_c=use_c, n_relations=R)
+    with pytest.raises(ModelError, match="do not have the sizes"):
+        Kernel(case.weights, case.settings, use_c=use_c, n_relations=R + 1)
+    for weights, n in ((case.weights, R), (case.weights, 0), (bare, 0)):
+        case.weights, case.n_relations = weights, n
+        said.append(np.concatenate([case.run(np.float64, use_c, chunk)[0] for chunk in (1, N)]))
+    np.testing.assert_allclose(said[1], said[0], rtol=1e-11, atol=1e-11)  # the same bias for all pairs changes nothing
+    np.testing.assert_array_equal(said[1], said[2])
 
 
 def test_heads_too_wide_for_the_loops_in_c_are_left_to_numpy() -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import save as save_arrays
-from tests.properties.stories import MODEL
+from tests.properties.stories import MODEL, changed
 
 from kvec import __version__
-from kvec.decide.snapshot import CARD, FORMAT, read_state, write_state
+from kvec.decide.deployed import Deployed
+from kvec.decide.snapshot import CARD, FORMAT, OLDEST, read_state, write_state
 from kvec.decide.stream import Stream, resume
 from kvec.words.errors import DataError, ModelError
 from kvec.words.items import Item
@@ -31,8 +32,8 @@ def file_of(path: Path, card: Any, arrays: dict[str, np.ndarray[Any, Any]] | Non
     return path
 
 
-def waiting() -> Stream:
-    stream = Stream(MODEL, threshold=1.0)
+def waiting(model: Deployed = MODEL) -> Stream:
+    stream = Stream(model, threshold=1.0)
     stream.feed_many([Item("t", "k", {"size": 1, "way": "in"}, 1.0), Item("t", 7, {"size": 1, "way": "out"}, 2.0)])
     return stream
 
@@ -47,7 +48,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     }
     write_state(tmp_path / "state", facts, ARRAYS)
     card, arrays = read_state(tmp_path / "state")
-    assert card == {**facts, "counts": [3, 0.5], "format": FORMAT, "kvec": __version__}
+    assert card == {**facts, "counts": [3, 0.5], "format": OLDEST, "kvec": __version__}
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(arrays[name], array)
@@ -104,7 +105,7 @@ def test_a_newer_format_is_refused_with_its_version(tmp_path: Path) -> None:
 
 def test_a_state_with_parts_missing_or_awry_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "state"
-    waiting().save(file)
+    waiting(changed(MODEL, "visibility.rule=typed")).save(file)
     card, arrays = read_state(file)
     engine = card["engines"][0]
     awry: list[dict[str, Any]] = [{**card, "engines": [{**engine, name: None}]} for name in ("live", "tangles", "raw")]
@@ -186,6 +187,16 @@ def test_names_of_fields_and_notes_that_cannot_be_kept(tmp_path: Path) -> None:
     stream.feed(Item("t", "k", {("size", 1): 2}, 3.0))  # type: ignore[dict-item]
     with pytest.raises(ModelError, match="an item's value or the note cannot be kept in a state: keys must be"):
         stream.save(tmp_path / "state")
+
+
+def test_a_state_has_the_format_of_its_newest_model(tmp_path: Path) -> None:
+    stream, typed = waiting(), changed(MODEL, "visibility.rule=typed")
+    stream.save(tmp_path / "state")
+    assert read_state(tmp_path / "state")[0]["format"] == OLDEST
+    stream.take_over(typed)
+    stream.save(tmp_path / "state")
+    assert read_state(tmp_path / "state")[0]["format"] == FORMAT > OLDEST
+    assert len(resume(tmp_path / "state").close()) == 2
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

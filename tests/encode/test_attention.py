@@ -19,7 +19,7 @@ def causal(b: int, first: int, last: int) -> Lists:
     lists = [list(range(i + 1)) for _ in range(b) for i in range(first, last)]
     starts = torch.tensor([0, *(len(seen) for seen in lists)]).cumsum(0)
     rows = torch.tensor([j for seen in lists for j in seen], dtype=torch.int32)
-    return Lists(starts, rows, torch.zeros(len(rows)), last)
+    return Lists(starts, rows, torch.zeros(len(rows), dtype=torch.uint8), last)
 
 
 def test_a_cache_stands_for_the_items_before() -> None:
@@ -45,11 +45,14 @@ def test_the_newest_of_a_cache_are_cut_off_from_the_graph() -> None:
 
 def test_a_bias_is_added_to_the_score() -> None:
     """A bias of log 3 gives an item three times the share it had beside another."""
-    attention = Attention(4, 1).double()
+    attention = Attention(4, 1, n_relations=2).double()
+    assert attention.relation is not None
     x, lists = random(1, 3, 4), causal(1, 0, 3)
     with torch.no_grad():
         plain = attention.weights(x, lists)[0, 2]
-        lists.bias[3] = torch.log(torch.tensor(3.0))  # of the third item, its look at the first
+        lists.relation[3] = 1  # of the third item, its look at the first
+        assert torch.equal(attention.weights(x, lists)[0, 2], plain)  # all are alike at first
+        attention.relation[0, 1] = torch.log(torch.tensor(3.0))
         raised = attention.weights(x, lists)[0, 2]
         assert raised[0] / raised[1] == pytest.approx(float(3 * plain[0] / plain[1]))
         mixed, cache = attention(x, lists)

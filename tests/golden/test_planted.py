@@ -64,6 +64,17 @@ def test_without_key_correlation_two_hops_fall_to_chance(planted):
 
 
 @pytest.mark.slow
+def test_biases_by_relation_keep_the_noise_of_other_keys_out(planted):
+    """Everything is visible; what the class depends on are own and value-correlated items, and that is learned."""
+    settings = {"epochs": 5, "delay_cost": 0.1, "keep": "last", "visibility": "typed"}
+    model = trained(planted["train"], planted["validation"], **settings)
+    own, correlated, same, other = model.model_.network.layers()[0].attention.relation.detach().T
+    assert min(own.min(), correlated.min()) > max(same.max(), other.max()) + 0.5
+    found = accuracy_by_case(model, planted["test"])
+    assert found["value"] > 0.85 and min(found.values()) > 0.85, found
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "delay_cost", "least", "most"), [("early", 2.0, 2, 12), ("late", 0.5, 50, 60)])
 def test_halting_positions_lie_where_the_signal_is(kind, delay_cost, least, most):
     """At θ = 0.5: a threshold tuned by HM would rather toss a coin at the first item than wait for a late signal."""

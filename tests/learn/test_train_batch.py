@@ -107,8 +107,10 @@ def test_blocks_have_the_same_loss_whatever_crosses(settings: Training, block: i
         torch.testing.assert_close(parts[name], whole[name], rtol=1e-10, atol=1e-13, msg=name)
 
 
-def test_the_gradient_of_the_network_is_that_of_finite_differences() -> None:
-    network, tangles, rule = small_network(), long_tangles(is_cut_at_six=False), make_rule(Visibility(window=5))
+@pytest.mark.parametrize("visibility", ["paper", "typed"])
+def test_the_gradient_of_the_network_is_that_of_finite_differences(visibility: str) -> None:
+    network, tangles = small_network(), long_tangles(is_cut_at_six=False)
+    rule = make_rule(Visibility(visibility, window=5))
     settings = replace(STILL, delay_cost=0.7, floor=0.2)
     gradients, terms = gradients_of(network, tangles, rule, settings)
     batch = Batch.of(tangles, np.arange(3))
@@ -149,12 +151,12 @@ def test_the_policys_loss_trains_the_representation_only_if_asked(
     block: int, policy_gradient: str, is_moved: bool
 ) -> None:
     network, tangles = small_network(), long_tangles(is_cut_at_six=False)
-    found = []
+    rule, found = make_rule(Visibility("typed")), []
     for alpha, beta in ((0.0, 0.0), (5.0, 3.0)):
         settings = replace(
             STILL, objective="paper", policy_gradient=policy_gradient, alpha=alpha, beta=beta, block=block
         )
-        found.append(gradients_of(network, tangles, RULE, settings)[0])
+        found.append(gradients_of(network, tangles, rule, settings)[0])
     for name, gradient in found[0].items():
         is_same = torch.allclose(gradient, found[1][name], rtol=1e-9, atol=1e-12)
         if name.startswith(BODY):

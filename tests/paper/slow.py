@@ -100,6 +100,29 @@ def slow_window(n: int, window: int) -> list[set[int]]:
     return [{j for j in range(i + 1) if i - j < window} for i in range(n)]
 
 
+def slow_relations(
+    items: Sequence[SlowItem], window: int, gap: float | None = None, expiry: float | None = None
+) -> list[dict[int, str]]:
+    """What each item sees under the typed rule, and as what."""
+    sequences = [s for s, _, _ in slow_sequences(items, expiry)]
+    own_and_correlated = slow_visible(items, window, 0, window, gap, expiry)
+    result = []
+    for i, item in enumerate(items):
+        found = {}
+        for j in range(i + 1):
+            if i - j < window:
+                if sequences[j] == sequences[i]:
+                    found[j] = "own"
+                elif j in own_and_correlated[i]:
+                    found[j] = "value-correlated"
+                elif item.session_value and items[j].session_value == item.session_value:
+                    found[j] = "same session value"
+                else:
+                    found[j] = "other"
+        result.append(found)
+    return result
+
+
 def _matches(a: SlowItem, b: SlowItem) -> bool:
     return bool(a.value) and None not in a.value and None not in b.value and a.value == b.value
 
@@ -128,13 +151,20 @@ def slow_gap(gap: float) -> int:
     return steps
 
 
-def slow_attention(q: Tensor, k: Sequence[Tensor], v: Sequence[Tensor], heads: int) -> tuple[Tensor, Tensor]:
-    """Mix the visible items for one query: the mixed vector, and the share of each item, mean over heads."""
+def slow_attention(
+    q: Tensor, k: Sequence[Tensor], v: Sequence[Tensor], relations: Sequence[int], table: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mix the visible items for one query: the mixed vector, and the share of each item, mean over heads.
+
+    What is added to a score stands in the table, (heads, relations).
+    """
+    heads = len(table)
     size = len(q) // heads
     mixed, shares = [], torch.zeros(len(k), dtype=q.dtype)
     for head in range(heads):
         part = slice(head * size, (head + 1) * size)
-        scores = [float(q[part] @ key[part]) / math.sqrt(size) for key in k]
+        products = [float(q[part] @ key[part]) / math.sqrt(size) for key in k]
+        scores = [product + float(table[head, r]) for product, r in zip(products, relations, strict=True)]
         weights = [math.exp(score - max(scores)) for score in scores]
         weights = [weight / sum(weights) for weight in weights]
         mixed.append(sum(weight * value[part] for weight, value in zip(weights, v, strict=True)))
@@ -150,16 +180,16 @@ def slow_norm(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 
 
 def slow_block(
-    xs: Sequence[Tensor], visible: Sequence[Sequence[int]], weights: Mapping[str, Tensor], heads: int
+    xs: Sequence[Tensor], visible: Sequence[Sequence[int]], relations: Sequence[Sequence[int]], w: Mapping[str, Tensor]
 ) -> list[Tensor]:
     """An attention block over a whole tangle, item by item; weights by name."""
-    w = weights
     normed = [slow_norm(x, w["norm1.weight"], w["norm1.bias"]) for x in xs]
     projected = [w["attention.project.weight"] @ x + w["attention.project.bias"] for x in normed]
     q, k, v = zip(*(p.chunk(3) for p in projected), strict=True)
     result = []
     for i, x in enumerate(xs):
-        mixed, _ = slow_attention(q[i], [k[j] for j in visible[i]], [v[j] for j in visible[i]], heads)
+        seen = [k[j] for j in visible[i]], [v[j] for j in visible[i]]
+        mixed, _ = slow_attention(q[i], *seen, relations[i], w["attention.relation"])
         x = x + w["attention.out.weight"] @ mixed + w["attention.out.bias"]
         hidden = w["widen.weight"] @ slow_norm(x, w["norm2.weight"], w["norm2.bias"]) + w["widen.bias"]
         relu = torch.tensor([max(number, 0.0) for number in hidden.tolist()], dtype=x.dtype)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tests.paper.slow import slow_bin, slow_code, slow_gap
 
 from kvec.decide.deployed import Deployed
+from kvec.tangle.relations import RELATIONS
 from kvec.tangle.visibility import WINDOWS
 from kvec.tangle.vocabulary import FARTHEST
 from kvec.words.items import Decision, Item, Reason
@@ -429,26 +430,50 @@ class SlowStream:
         return found
 
     def _visible(self, arrival: SlowArrival) -> list[SlowArrival]:
-        settings, schema = self.model.config.visibility, self.model.schema
+        settings = self.model.config.visibility
         recent = [one for one in self.remembered(arrival.sequence.life) if one is not arrival]
-        if settings.rule == "window":
+        if settings.rule != "paper":
             return [*recent, arrival]
         seen = [arrival]
         if settings.use_key_correlation:
             own = [one for one in recent if one.sequence is arrival.sequence]
             seen += own[::-1][: settings.own]
         if settings.use_value_correlation:
-            value = self._plain(arrival.item, schema.match_names)
-            listed: list[SlowArrival] = []
-            if value and None not in value:
-                for m in reversed(recent):
-                    if m.sequence is arrival.sequence or self._plain(m.item, schema.match_names) != value:
-                        continue
-                    for j in reversed(recent):
-                        if j.sequence is m.sequence and j.session == m.session and j not in listed:
-                            listed.append(j)
-            seen += listed[: settings.others]
+            seen += self._correlated(arrival, recent)[: settings.others]
         return seen
+
+    def _correlated(self, arrival: SlowArrival, recent: list[SlowArrival]) -> list[SlowArrival]:
+        """The items of sessions of other sequences that hold an equal value, as they are taken."""
+        names = self.model.schema.match_names
+        value = self._plain(arrival.item, names)
+        listed: list[SlowArrival] = []
+        if value and None not in value:
+            for m in reversed(recent):
+                if m.sequence is arrival.sequence or self._plain(m.item, names) != value:
+                    continue
+                for j in reversed(recent):
+                    if j.sequence is m.sequence and j.session == m.session and j not in listed:
+                        listed.append(j)
+        return listed
+
+    def _relations(self, arrival: SlowArrival, seen: list[SlowArrival]) -> list[int]:
+        """How an item stands to each that it sees, by the typed rule; all alike by any other."""
+        if self.model.config.visibility.rule != "typed":
+            return [0] * len(seen)
+        session = self.model.schema.session
+        correlated = self._correlated(arrival, [one for one in seen if one is not arrival])
+        found = []
+        for one in seen:
+            if one.sequence is arrival.sequence:
+                name = "own"
+            elif one in correlated:
+                name = "value-correlated"
+            elif session and self._plain(one.item, session) == self._plain(arrival.item, session):
+                name = "same session value"
+            else:
+                name = "other"
+            found.append(RELATIONS.index(name))
+        return found
 
     def _show(
         self, arrival: SlowArrival, time: float | None, before: float | None, own_before: float | None,
@@ -507,6 +532,7 @@ class SlowStream:
     def _encode(self, arrival: SlowArrival, x: Vector, seen: list[SlowArrival], before: SlowArrival | None) -> None:
         settings = self.model.config.encoder
         size = settings.width // settings.heads
+        relations = self._relations(arrival, seen)
         for i in range(settings.blocks):
             w = {name[len(f"blocks.{i}.") :]: self._weight(name) for name in self.model.weights
                  if name.startswith(f"blocks.{i}.")}  # fmt: skip
@@ -518,6 +544,7 @@ class SlowStream:
             for head in range(settings.heads):
                 part = slice(head * size, (head + 1) * size)
                 scores = np.array([q[part] @ one.keys[i][part] / math.sqrt(size) for one in seen])
+                scores = scores + w["attention.relation"][head][relations]
                 shares = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
                 mixed.append(sum(share * one.values[i][part] for share, one in zip(shares, seen, strict=True)))
             x = x + w["attention.out.weight"] @ np.concatenate(mixed) + w["attention.out.bias"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -68,12 +69,14 @@ def gates_of(fusion: Fusion) -> dict[str, tuple[Tensor, Tensor]]:
     return dict(zip(("input", "forget", "cell", "output"), zip(weights, biases, strict=True), strict=True))
 
 
-def slow_network(network: Network, tangles: Tangles, tangle: int, visible: list[list[int]]) -> Tensor:
+def slow_network(
+    network: Network, tangles: Tangles, tangle: int, visible: list[list[int]], relations: list[list[int]]
+) -> Tensor:
     """All that the heads say after each item of one tangle."""
     start, end = int(tangles.starts[tangle]), int(tangles.starts[tangle + 1])
     xs = [slow_embedding(network, tangles, item) for item in range(start, end)]
     for layer in network.blocks:
-        xs = slow_block(xs, visible, dict(layer.named_parameters()), network.settings.heads)
+        xs = slow_block(xs, visible, relations, dict(layer.named_parameters()))
     xs = [slow_norm(x, network.norm.weight, network.norm.bias) for x in xs]
     owners = tangles.sequences.sequence[start:end].tolist()
     rows: dict[int, Tensor] = {}
@@ -104,7 +107,8 @@ def test_the_whole_network(one: list[Arrival], two: list[Arrival], visibility: V
         start, end = int(tangles.starts[number]), int(tangles.starts[number + 1])
         seen = rule.look(tangles, number, start, end)
         visible = [(seen.of(q) - start).tolist() for q in range(end - start)]
-        slow = slow_network(NETWORK, tangles, number, visible)
+        relations = [seen.relation[a:b].tolist() for a, b in pairwise(seen.starts)]
+        slow = slow_network(NETWORK, tangles, number, visible, relations)
         assert_same(fast[start:end], slow, 1e-10)
         assert_same(dense[start:end], slow, 1e-10)
 
@@ -156,7 +160,10 @@ def test_attention_is_spread_over_the_visible_items_alone(arrivals: list[Arrival
     seen = rule.look(tangles, 0, 0, n)
     for i in range(n):
         visible = seen.of(i).tolist()
-        slow, shares = slow_attention(q[i], [k[j] for j in visible], [v[j] for j in visible], SMALL.heads)
+        relations = seen.relation[seen.starts[i] : seen.starts[i + 1]].tolist()
+        slow, shares = slow_attention(
+            q[i], [k[j] for j in visible], [v[j] for j in visible], relations, attention.relation
+        )
         assert_same(mixed[0, i], attention.out.weight @ slow + attention.out.bias)
         assert_same(weights[i][visible], shares)
         assert weights[i].sum() == pytest.approx(1)

@@ -14,6 +14,7 @@ from tests.paper.slow import (
     slow_code,
     slow_gap,
     slow_reasons,
+    slow_relations,
     slow_sequences,
     slow_sessions,
     slow_visible,
@@ -102,11 +103,12 @@ def test_visibility(
     own = visibility.own if visibility.use_key_correlation else 0
     others = visibility.others if visibility.use_value_correlation else 0
     for part, items in zip(spans(tangles), arrivals, strict=True):
-        if visibility.rule == "window":
-            slow = slow_window(len(items), visibility.window)
-        else:
-            plain = slow_items(items, match or ("size", "direction", "load"), session)
+        plain = slow_items(items, match or ("size", "direction", "load"), session)
+        relations = slow_relations(plain, visibility.window, gap, expiry)
+        if visibility.rule == "paper":
             slow = slow_visible(plain, visibility.window, own, others, gap, expiry)
+        else:
+            slow = slow_window(len(items), visibility.window)
         releases = slow_releases(items, expiry)
         slow = [[j for j in seen if releases[j] == releases[i]] for i, seen in enumerate(slow)]
         assert len(set(releases)) == np.sum((tangles.starts[:-1] >= part.start) & (tangles.starts[:-1] < part.stop))
@@ -118,10 +120,14 @@ def test_visibility(
             for a, b in ((begin, begin + count), (first, last)):
                 seen = rule.look(tangles, tangle, part.start + a, part.start + b)
                 assert len(seen.starts) == b - a + 1
-                assert len(seen.items) == len(seen.bias) == seen.starts[-1]
-                assert not seen.bias.any()
+                assert len(seen.items) == len(seen.relation) == seen.starts[-1]
                 for q in range(b - a):
                     listed = (seen.of(q) - part.start).tolist()
+                    codes = seen.relation[seen.starts[q] : seen.starts[q + 1]].tolist()
+                    if rule.relations:
+                        assert [rule.relations[code] for code in codes] == [relations[a + q][j] for j in listed]
+                    else:
+                        assert not any(codes)
                     assert sorted(listed) == sorted(slow[a + q])
                     assert listed[0] == a + q
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kvec.decide.deployed import Deployed
 from kvec.decide.model import Network, build_network
 from kvec.decide.stream import Stream
+from kvec.tangle.relations import RELATIONS
 from kvec.tangle.vocabulary import FieldVocabulary, Vocabulary
 from kvec.words.config import Config
 from kvec.words.items import Decision, Item
@@ -46,7 +47,7 @@ SMALL = (
 def network_of(vocabulary: Vocabulary, config: Config, has_time: bool, seed: int) -> Network:
     """A network whose every number is random and large enough to matter, in float64; it halts now and then."""
     generator = torch.Generator().manual_seed(seed)
-    network = build_network(vocabulary, config.encoder, has_time).double().eval()
+    network = build_network(vocabulary, config.encoder, has_time, n_relations=len(RELATIONS)).double().eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.6)
@@ -101,7 +102,7 @@ def choices(
     draw: st.DrawFn, *settings: str, bases: tuple[str, ...] = ("timed", "timed", "timeless", "spare")
 ) -> Choice:
     """One of a few networks, under any rule of visibility."""
-    rule = draw(st.sampled_from(["paper", "paper", "paper", "window"]))
+    rule = draw(st.sampled_from(["paper", "paper", "typed", "window"]))
     window, own, others = draw(st.sampled_from([(1, 2, 2), (4, 2, 3), (9, 3, 4), (9, 0, 5), (30, 2, 9), (30, 50, 50)]))
     by_key, by_value = (draw(st.sampled_from(["true", "true", "true", "true", "false"])) for _ in range(2))
     chosen = (

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kvec.decide.model import Network, Outputs, build_network, in_batch_order, run_blocks
 from kvec.encode import loops
 from kvec.tangle.batch import Batch, Draw
+from kvec.tangle.relations import RELATIONS
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import Rule
 from kvec.tangle.vocabulary import FieldVocabulary, Vocabulary
@@ -154,7 +155,7 @@ def slow_items(arrivals: list[Arrival], match: tuple[str, ...], session: tuple[s
 
 VISIBILITIES = st.builds(
     Visibility,
-    rule=st.sampled_from(["paper", "paper", "paper", "window"]),
+    rule=st.sampled_from(["paper", "paper", "typed", "window"]),
     window=st.sampled_from([1, 2, 3, 5, 8, 16, 100]),
     own=st.sampled_from([0, 1, 2, 100]),
     others=st.sampled_from([1, 2, 3, 8, 100, 0]),
@@ -163,10 +164,10 @@ VISIBILITIES = st.builds(
 )
 
 
-def small_network(settings: Encoder = SMALL, has_time: bool = True, seed: int = 0) -> Network:
+def small_network(settings: Encoder = SMALL, has_time: bool = True, seed: int = 0, is_typed: bool = True) -> Network:
     """A network whose every number is random and large enough to matter, in float64, in eval()."""
     generator = torch.Generator().manual_seed(seed)
-    network = build_network(VOCABULARY, settings, has_time).double().eval()
+    network = build_network(VOCABULARY, settings, has_time, n_relations=len(RELATIONS) * is_typed).double().eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.6)

@@ -40,6 +40,7 @@ SCHEMA = Schema(
             Field("rate", kind="projected")),
     match=("size", "way"),
 )  # fmt: skip
+RULES = ("paper", "window", "typed")
 SCORE = 1e-6  # batch scores are kept in single precision
 
 
@@ -80,15 +81,19 @@ def deployed(rule: str, schema: Schema = SCHEMA) -> tuple[Deployed, torch.nn.Mod
     )  # fmt: skip
     vocabulary = Vocabulary.fit(known, schema)
     torch.manual_seed(3)
-    network = build_network(vocabulary, config.encoder, has_time=True).double().eval()
+    relations = make_rule(config.visibility).relations
+    network = build_network(vocabulary, config.encoder, has_time=True, n_relations=len(relations)).double().eval()
     with torch.no_grad():
+        for layer in network.layers():
+            if layer.attention.relation is not None:
+                layer.attention.relation.normal_(0, 2)
         network.policy.weight.mul_(4)
         network.policy.bias.fill_(-0.5)
     weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
     return Deployed(weights, vocabulary, schema, config, True, 0.5), network
 
 
-MODELS = {rule: deployed(rule) for rule in ("paper", "window")}
+MODELS = {rule: deployed(rule) for rule in RULES}
 
 
 def read(frame: pl.DataFrame) -> Table:
@@ -129,7 +134,7 @@ def assert_same(found: list[Decision], wanted: list[Decision]) -> None:
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["paper", "window"])
+@pytest.mark.parametrize("rule", RULES)
 @given(frame=tables(), cuts=st.lists(st.integers(1, 20), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
 def test_stream_equals_batch(rule: str, frame: pl.DataFrame, cuts: list[int]) -> None:
@@ -145,7 +150,7 @@ def test_stream_equals_batch(rule: str, frame: pl.DataFrame, cuts: list[int]) ->
         assert one.label == row["label"] or one.probability == pytest.approx(0.5, abs=SCORE)
 
 
-@pytest.mark.parametrize("rule", ["paper", "window"])
+@pytest.mark.parametrize("rule", RULES)
 @given(frame=tables(), cuts=st.lists(st.integers(1, 9), min_size=1, max_size=3), share=st.floats(0, 1))
 @settings(max_examples=40, deadline=None)
 def test_stop_save_resume_equals_never_stopping(
@@ -185,7 +190,7 @@ def test_the_same_model_takes_over_unnoticed(frame: pl.DataFrame, share: float) 
     assert_same(found, wanted)
 
 
-@pytest.mark.parametrize("rule", ["paper", "window"])
+@pytest.mark.parametrize("rule", RULES)
 @given(frame=tables())
 @settings(max_examples=40, deadline=None)
 def test_dropping_after_a_halt_hides_exactly_what_came_after(rule: str, frame: pl.DataFrame) -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +64,14 @@ def test_explanation_shows_the_heaviest_looks(own: int, others: int) -> None:
     assert last.count("%)") == own + others
     heaviest = max((look for look in one.steps[-1].looks if look.is_own), key=lambda look: look.weight)
     assert (f" {heaviest.position + 1} ({100 * heaviest.weight:.0f} %)" in last) == (own > 0)
+
+
+def test_relations_are_named_where_they_are_told_apart() -> None:
+    one = made.explanation(3, 3, n_others=1)
+    looks = tuple(replace(look, relation="" if look.is_own else "same session value") for look in one.steps[-1].looks)
+    named = replace(one, steps=(*one.steps[:-1], replace(one.steps[-1], looks=looks)))
+    lines, plain = (text.explanation_text(each).splitlines() for each in (named, one))
+    assert lines[-1].endswith(" %, same session value)") and "session" not in plain[-1]
 
 
 def test_clock() -> None:

@@ -43,16 +43,17 @@ def test_blocks_hold_every_item_once_and_every_visible_pair(
         assert (b, block.n_context) == (len(given), n_context)
         assert t <= size
         assert len(block.starts) == b * t + 1
-        assert len(block.rows) == len(block.bias) == block.starts[-1]
-        assert not block.bias.any()
+        assert len(block.rows) == len(block.relation) == block.starts[-1]
         for row, tangle in enumerate(members.tolist()):
             start, end = int(tangles.starts[tangle]), int(tangles.starts[tangle + 1])
             for q in range(t):
                 i = start + first + q
-                listed = block.rows[block.starts[row * t + q] : block.starts[row * t + q + 1]]
-                visible = (listed + start + first - n_context).tolist()
+                part = slice(block.starts[row * t + q], block.starts[row * t + q + 1])
+                visible = (block.rows[part] + start + first - n_context).tolist()
                 if i < end:
-                    assert visible == rule.look(tangles, tangle, i, i + 1).of(0).tolist()
+                    looked = rule.look(tangles, tangle, i, i + 1)
+                    assert visible == looked.of(0).tolist()
+                    assert block.relation[part].tolist() == looked.relation.tolist()
                     assert block.codes[row, q].tolist() == tangles.codes[i].tolist()
                     assert block.arrival[row, q] == first + q
                     assert block.position[row, q] == tangles.sequences.position[i]
@@ -124,7 +125,7 @@ def test_plans_are_drawn_by_the_generator_alone() -> None:
     assert np.mean(waste) < 1.1  # tangles of like size go together
 
 
-@pytest.mark.parametrize("rule", ["paper", "window"])
+@pytest.mark.parametrize("rule", ["paper", "window", "typed"])
 def test_blocks_of_a_long_tangle_hold_visible_pairs_alone(rule: str) -> None:
     tangles = encode(frame_of(arrivals(20_000, n_keys=4)))
     made = make_rule(Visibility(rule=rule, window=100, own=10, others=20))
@@ -133,4 +134,4 @@ def test_blocks_of_a_long_tangle_hold_visible_pairs_alone(rule: str) -> None:
     for block in blocks:
         assert block.n_context <= 99
         assert int(block.rows.max()) < block.n_context + 256
-        assert len(block.rows) <= 256 * (100 if rule == "window" else 31)
+        assert len(block.rows) <= 256 * (31 if rule == "paper" else 100)

@@ -196,7 +196,7 @@ def test_a_single_missing_match_field_matches_nothing() -> None:
 def test_numbers_alone_match_nothing_and_keep_one_session() -> None:
     vocabulary = Vocabulary((FieldVocabulary("rate", "projected"),), (("a", "b"),), ("label",))
     coded = Coder(vocabulary, Schema(values=(Field("rate", kind="projected"),))).code({"rate": 2})
-    assert coded == ([], [2.0, 0.0], (), None, 0, 0)
+    assert coded == ([], [2.0, 0.0], (), None, 0, 0, None)
 
 
 WORDS = Vocabulary((FieldVocabulary("word", "categorical", values=TEXTS),), (("a", "b"),), ("label",))

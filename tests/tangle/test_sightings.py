@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.paper.slow import SlowItem, slow_sessions, slow_visible, slow_window
+from tests.paper.slow import SlowItem, slow_relations, slow_sessions, slow_visible, slow_window
 
 from kvec.tangle.arrivals import Arrivals
 from kvec.tangle.coder import Coded
+from kvec.tangle.links import ALIKE, REMEMBERED
 from kvec.tangle.live import Booked
 from kvec.tangle.sightings import LEAST_ROWS
-from kvec.tangle.visibility import REMEMBERED, PaperRule, Rule, WindowRule
+from kvec.tangle.visibility import PaperRule, Rule, TypedRule, WindowRule
 from kvec.words.items import Item
 from kvec.words.limits import Limits
 
@@ -33,20 +34,30 @@ def book(arrivals: Arrivals, key: Any, match: Any = None, session: Any = 0, tang
     """Book an item that needs no room."""
     item = Item(tangle, key, {})
     arrivals.make_room(item, None)
-    coded = Coded([], [], (session,), None if match is None else (match,), 0, 0)
+    coded = Coded([], [], (session,), None if match is None else (match,), 0, 0, (session,))
     return arrivals.book(item, coded, None, 0.0)
+
+
+def seen_as(arrivals: Arrivals, booked: Booked) -> dict[int, str]:
+    """The rows that an item sees, in order, and as what."""
+    out, relation = np.full(booked.arrival + 5, -1, np.int32), np.full(booked.arrival + 5, 99, np.uint8)
+    n = arrivals.sightings.see(booked, out, relation, 2)
+    assert (out[:2] == -1).all() and (out[n:] == -1).all()
+    assert (relation[:2] == 99).all() and (relation[n:] == 99).all()
+    names = arrivals.sightings.rule.relations
+    told = [names[code] for code in relation[2:n]] if names else [""] * (n - 2)
+    assert names or (relation == 99).all()
+    rows = [int(row) for row in out[2:n]]
+    assert len(set(rows)) == len(rows)
+    return dict(zip(rows, told, strict=True))
 
 
 def seen_by(arrivals: Arrivals, booked: Booked) -> list[int]:
     """The rows that an item sees, in order."""
-    out, bias = np.full(booked.arrival + 5, -1, np.int32), np.ones(booked.arrival + 5, np.float32)
-    n = arrivals.sightings.see(booked, out, bias, 2)
-    assert (out[:2] == -1).all() and (out[n:] == -1).all()
-    assert (bias[:2] == 1).all() and not bias[2:n].any() and (bias[n:] == 1).all()
-    return [int(row) for row in out[2:n]]
+    return list(seen_as(arrivals, booked))
 
 
-def lists(rule: Rule, items: list[SlowItem], settles: bool) -> list[list[int]]:
+def lists(rule: Rule, items: list[SlowItem], settles: bool) -> list[dict[int, str]]:
     """What each item sees, as numbers of items; rows are given to others after each item, or after all of them."""
     arrivals = Arrivals(rule, Limits(), slots=4, session_gap=None)
     number: dict[int, int] = {}
@@ -54,7 +65,7 @@ def lists(rule: Rule, items: list[SlowItem], settles: bool) -> list[list[int]]:
     for i, item in enumerate(items):
         booked = book(arrivals, item.key, item.value[0], item.session_value[0])
         number[booked.row] = i
-        found.append([number[row] for row in seen_by(arrivals, booked)])
+        found.append({number[row]: name for row, name in seen_as(arrivals, booked).items()})
         if settles:
             arrivals.settle()
     return found
@@ -65,17 +76,25 @@ def test_the_paper_rule_sees_what_its_definition_says(
     items: list[SlowItem], window: int, own: int, others: int, settles: bool
 ) -> None:
     found = lists(PaperRule(window, own, others), items, settles)
-    assert all(len(set(seen)) == len(seen) for seen in found)
     assert [set(seen) for seen in found] == slow_visible(items, window, own, others)
     assert all(len(seen) <= PaperRule(window, own, others).most for seen in found)
-    assert [seen[0] for seen in found] == list(range(len(items)))
+    assert [next(iter(seen)) for seen in found] == list(range(len(items)))
 
 
 @given(items=ITEMS, window=st.integers(1, 20), settles=st.booleans())
 def test_the_window_rule_sees_the_newest_items(items: list[SlowItem], window: int, settles: bool) -> None:
     found = lists(WindowRule(window), items, settles)
     assert [set(seen) for seen in found] == slow_window(len(items), window)
-    assert all(seen == sorted(seen, reverse=True) for seen in found)
+    assert all(list(seen) == sorted(seen, reverse=True) for seen in found)
+
+
+@given(items=ITEMS, window=st.integers(1, 20), settles=st.booleans())
+def test_the_typed_rule_tells_relations_as_their_definition_does(
+    items: list[SlowItem], window: int, settles: bool
+) -> None:
+    found = lists(TypedRule(window), items, settles)
+    assert found == slow_relations(items, window)
+    assert all(list(seen) == sorted(seen, reverse=True) for seen in found)
 
 
 def test_sessions_are_taken_by_their_newest_match_and_newest_first() -> None:
@@ -90,7 +109,7 @@ def test_sessions_are_taken_by_their_newest_match_and_newest_first() -> None:
     assert (a1, b1, b2) == (rows[0], rows[1], rows[3])
 
 
-@pytest.mark.parametrize("rule", [PaperRule(7, 2, 3), WindowRule(7)])
+@pytest.mark.parametrize("rule", [PaperRule(7, 2, 3), WindowRule(7), TypedRule(7)])
 def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
     rng = np.random.default_rng(0)
     arrivals = Arrivals(rule, Limits(max_live_keys=5, max_tangles=3), slots=4, session_gap=None)
@@ -111,6 +130,9 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
     for tangle in tangles:
         holds = {sightings.raw[row].match: row for row in tangle.rows}
         assert tangle.holders == holds
+        number = sightings.links.items[:, ALIKE]
+        assert tangle.alike == {sightings.raw[row].alike: (number[row], row) for row in tangle.rows}
+        assert len({number[row] for row in tangle.rows}) == len(tangle.alike)
     for tangle in list(tangles):
         for live in list(tangle.live.values()):
             arrivals.close(live, "closed")  # type: ignore[arg-type]

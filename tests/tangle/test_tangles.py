@@ -61,6 +61,28 @@ def test_missing_values_match_nothing() -> None:
     assert match_of(size=[1, 1, 1], load=[None, 0.1, 0.2])[0] == -1
 
 
+def test_items_are_alike_where_all_session_fields_are() -> None:
+    given = [
+        ("in", 1.0),
+        ("out", 1.0),
+        ("in", 1.2),
+        ("in", 7.0),
+        (None, 1.0),
+        (None, 1.0),
+        ("new", 1.0),
+        ("newer", 1.0),
+    ]
+    items = [Arrival(i, i, direction, load, 0.0, 1.0, False) for i, (direction, load) in enumerate(given)]
+
+    def alike(*session: str) -> list[list[int]]:
+        numbers = encode(frame_of(items), session=session).alike.tolist()
+        return [[j for j in range(i) if numbers[j] == numbers[i] >= 0] for i in range(len(numbers))]
+
+    assert alike("direction") == [[], [], [0], [0, 2], [], [4], [], []]
+    assert alike("direction", "load") == [[], [], [0], [], [], [4], [], []]
+    assert alike() == [[]] * 8
+
+
 def test_numbers_match_by_bin_and_projected_ones_not_at_all() -> None:
     match = match_of(load=[0.6, 1.4, 1.5, 99.0])
     assert match[0] == match[1] != match[2] == match[3]

@@ -10,10 +10,11 @@
 typedef struct {
     const REAL *norm1, *norm1_bias, *qkv, *qkv_bias, *out, *out_bias;
     const REAL *norm2, *norm2_bias, *widen, *widen_bias, *narrow, *narrow_bias;
+    const REAL *relation; /* biases, (heads, relations); one zero where there are none */
 } NAME(Layer);
 
 typedef struct {
-    int64_t width, heads, feed_forward, fusion, layers, parts, numbers, outputs;
+    int64_t width, heads, feed_forward, fusion, layers, relations, parts, numbers, outputs;
     const REAL *table, *project, *norm, *norm_bias, *input, *input_bias, *recurrent, *head, *head_bias;
     const NAME(Layer) *layer;
 } NAME(Net);
@@ -48,19 +49,21 @@ static ALWAYS void NAME(normalise)(const REAL *restrict x, int64_t n, const REAL
     for (int64_t d = 0; d < n; d++) out[d] = (x[d] - mean) * scale * weight[d] + bias[d];
 }
 
-/* Mix the values of the n seen rows; `cache` points at one layer of row 0, keys first, values behind them. */
+/* Mix the values of the n seen rows; `cache` points at one layer of row 0, keys first, values behind them. What is added
+   to a score lies in its head's row of `table`, in the column of its relation. */
 static ALWAYS void NAME(mix)(const REAL *restrict q, const REAL *restrict cache, int64_t row, const int32_t *restrict seen,
-                             const float *restrict bias, int64_t n, int64_t width, int64_t heads, const int size,
-                             REAL *restrict weights, REAL *restrict out) {
+                             const uint8_t *restrict relation, const REAL *restrict table, int64_t columns, int64_t n,
+                             int64_t width, int64_t heads, const int size, REAL *restrict weights,
+                             REAL *restrict out) {
     const REAL scale = 1 / (REAL)sqrt((double)size);
     for (int64_t h = 0; h < heads; h++) {
-        const REAL *restrict query = q + h * size;
+        const REAL *restrict query = q + h * size, *restrict bias = table + h * columns;
         REAL most = -INFINITY, total = 0, mixed[128];
         for (int64_t p = 0; p < n; p++) {
             const REAL *restrict key = cache + seen[p] * row + h * size;
             REAL sum = 0;
             for (int d = 0; d < size; d++) sum += query[d] * key[d];
-            weights[p] = sum * scale + (REAL)bias[p];
+            weights[p] = sum * scale + bias[relation[p]];
             most = weights[p] > most ? weights[p] : most;
         }
         for (int64_t p = 0; p < n; p++) weights[p] = EXP(weights[p] - most);
@@ -74,14 +77,15 @@ static ALWAYS void NAME(mix)(const REAL *restrict q, const REAL *restrict cache,
     }
 }
 
-static ALWAYS void NAME(attend)(const REAL *q, const REAL *cache, int64_t row, const int32_t *seen, const float *bias,
-                                int64_t n, int64_t width, int64_t heads, REAL *weights, REAL *out) {
+static ALWAYS void NAME(attend)(const REAL *q, const REAL *cache, int64_t row, const int32_t *seen,
+                                const uint8_t *relation, const REAL *table, int64_t columns, int64_t n, int64_t width,
+                                int64_t heads, REAL *weights, REAL *out) {
     const int64_t size = width / heads;
     switch (size) { /* one compiled copy for each usual head size */
-        case 8: NAME(mix)(q, cache, row, seen, bias, n, width, heads, 8, weights, out); break;
-        case 16: NAME(mix)(q, cache, row, seen, bias, n, width, heads, 16, weights, out); break;
-        case 32: NAME(mix)(q, cache, row, seen, bias, n, width, heads, 32, weights, out); break;
-        default: NAME(mix)(q, cache, row, seen, bias, n, width, heads, (int)size, weights, out);
+        case 8: NAME(mix)(q, cache, row, seen, relation, table, columns, n, width, heads, 8, weights, out); break;
+        case 16: NAME(mix)(q, cache, row, seen, relation, table, columns, n, width, heads, 16, weights, out); break;
+        case 32: NAME(mix)(q, cache, row, seen, relation, table, columns, n, width, heads, 32, weights, out); break;
+        default: NAME(mix)(q, cache, row, seen, relation, table, columns, n, width, heads, (int)size, weights, out);
     }
 }
 
@@ -98,7 +102,7 @@ static ALWAYS void NAME(gate)(REAL *restrict sums, int64_t n, REAL *restrict hid
 
 /* n items one after the other: caches, states and outputs are written as if each had come alone. */
 EXPORT void NAME(kvec_step)(const NAME(Net) *net, int64_t n, const int64_t *index, const REAL *numbers,
-                            const int64_t *rows, const int64_t *starts, const int32_t *seen, const float *bias,
+                            const int64_t *rows, const int64_t *starts, const int32_t *seen, const uint8_t *relation,
                             const int64_t *places, REAL *cache, REAL *hidden, REAL *cell, REAL *out, REAL *room) {
     const int64_t width = net->width, row = net->layers * 2 * width, fusion = net->fusion;
     const int64_t columns = NAME(padded)(net->outputs);
@@ -118,8 +122,8 @@ EXPORT void NAME(kvec_step)(const NAME(Net) *net, int64_t n, const int64_t *inde
             NAME(normalise)(x, width, layer->norm1, layer->norm1_bias, h);
             NAME(times)(h, width, layer->qkv, 3 * width, layer->qkv_bias, wide);
             for (int64_t d = 0; d < 2 * width; d++) own[d] = wide[width + d];
-            NAME(attend)(wide, cache + l * 2 * width, row, seen + starts[i], bias + starts[i], starts[i + 1] - starts[i],
-                         width, net->heads, weights, h);
+            NAME(attend)(wide, cache + l * 2 * width, row, seen + starts[i], relation + starts[i], layer->relation,
+                         net->relations, starts[i + 1] - starts[i], width, net->heads, weights, h);
             NAME(times)(h, width, layer->out, width, layer->out_bias, wide);
             for (int64_t d = 0; d < width; d++) x[d] += wide[d];
             NAME(normalise)(x, width, layer->norm2, layer->norm2_bias, h);
@@ -139,11 +143,11 @@ EXPORT void NAME(kvec_step)(const NAME(Net) *net, int64_t n, const int64_t *inde
 
 /* Attention of a block of n items over one layer of the cache; their own keys and values lie in it already. */
 EXPORT void NAME(kvec_attend)(const REAL *q, int64_t q_row, int64_t n, const int64_t *starts, const int32_t *seen,
-                              const float *bias, const REAL *cache, int64_t row, int64_t width, int64_t heads,
-                              REAL *weights, REAL *out) {
+                              const uint8_t *relation, const REAL *cache, int64_t row, int64_t width, int64_t heads,
+                              const REAL *table, int64_t columns, REAL *weights, REAL *out) {
     for (int64_t i = 0; i < n; i++)
-        NAME(attend)(q + i * q_row, cache, row, seen + starts[i], bias + starts[i], starts[i + 1] - starts[i], width,
-                     heads, weights, out + i * width);
+        NAME(attend)(q + i * q_row, cache, row, seen + starts[i], relation + starts[i], table, columns,
+                     starts[i + 1] - starts[i], width, heads, weights, out + i * width);
 }
 
 /* Fusion of a block of n items: `sums` hold the input's share of the gates, (n, 4 R); `out` gets the representations. */

@@ -32,11 +32,12 @@ from safetensors.torch import save as save_tensors
 
 from kvec import __version__
 from kvec.decide.deployed import Deployed, deploy
-from kvec.decide.folder import FORMAT, POLICY_INPUTS, as_damage, digest, read_folder
+from kvec.decide.folder import POLICY_INPUTS, as_damage, digest, format_of, read_folder
 from kvec.decide.model import Network, build_network
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.readiness import Readiness
+from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import ModelError
@@ -105,7 +106,7 @@ def save_model(model: Trained, path: str | Path) -> None:
             ),
         }
         card = {
-            "format": FORMAT,
+            "format": format_of(model.config),
             "kvec": __version__,
             "settings": model.config.to_dict(),
             "schema": model.schema.to_dict(),
@@ -148,7 +149,10 @@ def load_model(path: str | Path) -> Trained:
     folder = read_folder(path)
     with as_damage(path):
         deployed = deploy(folder)
-        network = build_network(deployed.vocabulary, deployed.config.encoder, deployed.has_time)
+        n_relations = len(make_rule(deployed.config.visibility).relations)
+        network = build_network(
+            deployed.vocabulary, deployed.config.encoder, deployed.has_time, n_relations=n_relations
+        )
         network.load_state_dict({name: torch.from_numpy(array) for name, array in deployed.weights.items()})
         network.eval()
         kept = load_arrays(folder.files["validation.safetensors"])

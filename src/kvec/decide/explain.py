@@ -56,7 +56,9 @@ def explain_sequence(
         mine = [int(item) for item in own if int(item) in where]
         for item, text in zip(mine, describe_items(tangles, mine), strict=True):
             row = where[item]
-            looks = _looks(tangles, seen.shares[item - seen.first].cpu().numpy(), seen.origin, sequence, most)
+            shares, relation = seen.shares[item - seen.first].cpu().numpy(), seen.relation[item - seen.first]
+            names = [rule.relations[code] for code in relation] if rule.relations else [""] * len(relation)
+            looks = _looks(tangles, shares, names, seen.origin, sequence, most)
             said.append((float(halt[row]), classes[row].cpu().numpy()))
             steps.append(Step(item - int(tangles.starts[tangle]), text, 0.0, (), looks))
     heard = readiness.applied(Scores(
@@ -68,7 +70,9 @@ def explain_sequence(
     )
 
 
-def _looks(tangles: Tangles, shares: np.ndarray, origin: int, sequence: int, most: int) -> tuple[Look, ...]:
+def _looks(
+    tangles: Tangles, shares: np.ndarray, relations: list[str], origin: int, sequence: int, most: int
+) -> tuple[Look, ...]:
     heaviest = [int(j) for j in np.argsort(-shares, kind="stable")[:most] if shares[j] > 0]
     items = [origin + j for j in heaviest]
     start = int(tangles.starts[tangles.tangle_of[sequence]])
@@ -76,7 +80,7 @@ def _looks(tangles: Tangles, shares: np.ndarray, origin: int, sequence: int, mos
     return tuple(
         Look(
             item - start, str(keys[item]), text, int(tangles.sequences.position[item]), float(shares[j]),
-            bool(tangles.sequences.sequence[item] == sequence),
+            bool(tangles.sequences.sequence[item] == sequence), relations[j],
         )
         for j, item, text in zip(heaviest, items, describe_items(tangles, items), strict=True)
     )  # fmt: skip

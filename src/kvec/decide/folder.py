@@ -14,9 +14,12 @@ from typing import Any
 from safetensors import SafetensorError
 
 from kvec import __version__
+from kvec.tangle.visibility import make_rule
+from kvec.words.config import Config
 from kvec.words.errors import KvecError, ModelError
 
-FORMAT = 1
+FORMAT = 2  # the newest that is read: attention may have a bias for each relation of two items
+OLDEST = 1  # in which all else is written, so that older versions can read it
 POLICY_INPUTS = ["representation", "delay_cost"]  # what the halting policy may look at; the second by a dial
 FILES = ("vocabulary.json", "weights.safetensors", "history.csv", "validation.safetensors")
 
@@ -28,6 +31,11 @@ class Folder:
     path: Path
     card: dict[str, Any]  # kvec.json
     files: dict[str, bytes]
+
+
+def format_of(config: Config) -> int:
+    """The oldest format that can hold a model of these settings."""
+    return FORMAT if make_rule(config.visibility).relations else OLDEST
 
 
 def read_folder(path: str | Path) -> Folder:

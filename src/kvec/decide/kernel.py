@@ -1,7 +1,8 @@
 """The network's arithmetic for arriving items, without PyTorch: single items through C, blocks through NumPy.
 
 Weights stay here, memory with the caller. Where the C extension could not be built, `is_built` is False and NumPy
-serves single items too. Letters: N items, D width, F feed-forward, R size of the representation, P visible pairs.
+serves single items too. Letters: N items, D width, H heads, F feed-forward, R size of the representation, P visible
+pairs.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ class Arriving:
         self.places = np.zeros(capacity, np.int64)  # where their sequences' states lie
         self.starts = np.zeros(capacity + 1, np.int64)  # item i sees seen[starts[i]:starts[i + 1]]
         self.seen = np.zeros(0, np.int32)  # rows
-        self.bias = np.zeros(0, np.float32)  # added to their scores
+        self.relation = np.zeros(0, np.uint8)  # how the item stands to them
         self.make_room(1024)
 
     def make_room(self, n_pairs: int) -> None:
         """Room for so many visible pairs; those that were there stay."""
         n_pairs = max(n_pairs, len(self.seen))
-        self.seen, self.bias = _grown(self.seen, n_pairs), _grown(self.bias, n_pairs)
+        self.seen, self.relation = _grown(self.seen, n_pairs), _grown(self.relation, n_pairs)
         self.pointers = [
-            _at(x) for x in (self.index, self.numbers, self.rows, self.starts, self.seen, self.bias, self.places)
+            _at(x) for x in (self.index, self.numbers, self.rows, self.starts, self.seen, self.relation, self.places)
         ]
 
 
@@ -98,13 +99,16 @@ class Kernel:
     """Runs the network over arriving items."""
 
     def __init__(self, weights: Mapping[str, Floats], settings: Encoder, dtype: npt.DTypeLike = np.float32,
-                 use_c: bool = is_built) -> None:  # fmt: skip
-        self.settings, self.dtype = settings, np.dtype(dtype)
+                 use_c: bool = is_built, n_relations: int = 0) -> None:  # fmt: skip
+        self.settings, self.dtype, self.n_relations = settings, np.dtype(dtype), n_relations
         given = {name: np.ascontiguousarray(array, dtype) for name, array in weights.items()}
         self.table = given["embedding.table"]
         project = given.get("embedding.project.weight")
         self.project = np.zeros((0, settings.width), dtype) if project is None else np.ascontiguousarray(project.T)
         self.layers = [{name: _forward(given[f"blocks.{i}.{name}"]) for name in LAYER} for i in range(settings.blocks)]
+        none = np.zeros((settings.heads, 0), dtype)
+        name = "blocks.{}.attention.relation" if n_relations else ""  # a rule that tells none apart needs none
+        self.relations = [given.get(name.format(i), none) for i in range(settings.blocks)]  # biases, (H, relations)
         self.norm, self.norm_bias = given["norm.weight"], given["norm.bias"]
         self.input = _forward(given["fusion.cell.weight_ih_l0"])
         self.recurrent = _forward(given["fusion.cell.weight_hh_l0"])
@@ -123,6 +127,7 @@ class Kernel:
         d, f, r, n = self.settings.width, self.settings.feed_forward, self.settings.fusion, self.n_outputs
         layer = ((d,), (d,), (d, 3 * d), (3 * d,), (d, d), (d,), (d,), (d,), (d, f), (f,), (f, d), (d,))
         wanted = [(given[name], shape) for given in self.layers for name, shape in zip(LAYER, layer, strict=True)]
+        wanted += [(table, (self.settings.heads, self.n_relations)) for table in self.relations]
         wanted += [
             (self.table, (len(self.table), d)), (self.project, (len(self.project), d)), (self.norm, (d,)),
             (self.norm_bias, (d,)), (self.input, (d, 4 * r)), (self.input_bias, (4 * r,)),
@@ -176,7 +181,9 @@ class Kernel:
         of = np.repeat(np.arange(n), np.diff(a.starts[: n + 1]))
         kv = cache[seen, layer].reshape(len(seen), 2, heads, -1)  # (P, 2, H, D / H)
         q = (qkv[:, : self.settings.width] * (self.settings.width // heads) ** -0.5).reshape(n, heads, -1)
-        scores = np.einsum("phd,phd->ph", q[of], kv[:, 0]) + a.bias[: len(seen), None].astype(self.dtype)
+        scores = np.einsum("phd,phd->ph", q[of], kv[:, 0])
+        if self.n_relations:
+            scores += self.relations[layer].T[a.relation[: len(seen)]]
         weights = np.exp(scores - np.maximum.reduceat(scores, starts)[of])
         total = np.add.reduceat(weights, starts)
         mixed = np.add.reduceat(weights[..., None] * kv[:, 1], starts) / total[..., None]
@@ -212,8 +219,15 @@ class _Compiled:
         self._kept: list[Any] = []  # what the pointers point at
         s = kernel.settings
         self.recurrent = self._keep(pack_columns(kernel.recurrent))
-        layers = np.array([self._keep(pack_columns(layer[name])) for layer in kernel.layers for name in LAYER])
-        sizes = [s.width, s.heads, s.feed_forward, s.fusion, s.blocks]
+        none = np.zeros(1, kernel.dtype)
+        self.relations = [self._keep(table if table.size else none) for table in kernel.relations]
+        layers = np.array([
+            pointer
+            for layer, table in zip(kernel.layers, self.relations, strict=True)
+            for pointer in (*(self._keep(pack_columns(layer[name])) for name in LAYER), table)
+        ])  # fmt: skip
+        self._n_relations = _long(kernel.n_relations)
+        sizes = [s.width, s.heads, s.feed_forward, s.fusion, s.blocks, kernel.n_relations]
         pointers = [
             self._keep(kernel.table), self._keep(kernel.project),
             *(self._keep(pack_columns(x)) for x in (kernel.norm, kernel.norm_bias, kernel.input, kernel.input_bias)),
@@ -253,8 +267,9 @@ class _Compiled:
         out = np.empty((len(qkv), width), self.dtype)
         at = ctypes.c_void_p(cache.ctypes.data + layer * 2 * width * self.dtype.itemsize)
         self._attend(
-            _at(qkv), _long(3 * width), _long(len(qkv)), _at(a.starts), _at(a.seen), _at(a.bias), at,
-            _long(self.settings.blocks * 2 * width), _long(width), _long(self.settings.heads), self._at_room, _at(out),
+            _at(qkv), _long(3 * width), _long(len(qkv)), _at(a.starts), _at(a.seen), _at(a.relation), at,
+            _long(self.settings.blocks * 2 * width), _long(width), _long(self.settings.heads),
+            ctypes.c_void_p(self.relations[layer]), self._n_relations, self._at_room, _at(out),
         )  # fmt: skip
         return out
 

@@ -24,6 +24,7 @@ class Looked:
     first: int  # of the items, in the table
     origin: int  # of the items that can be seen
     shares: torch.Tensor  # (T, seen items), each row sums to 1
+    relation: npt.NDArray[np.uint8]  # (T, seen items) how each stands to those it sees; 0 where it does not see
     items: npt.NDArray[np.int64]  # (T,) the same items in the order of the outputs
     outputs: Outputs
 
@@ -38,7 +39,8 @@ def look_through(network: Network, tangles: Tangles, rule: Rule, tangle: int, bl
     for part in batch.blocks(rule, block, network.settings.slots):
         part = to_device(part, network.policy.weight.device)
         shares = _shares(network, part, state)
-        yield Looked(first, first - part.n_context, shares, part.items, network(part, state, keep))
+        outputs = network(part, state, keep)
+        yield Looked(first, first - part.n_context, shares, _relations(part, shares), part.items, outputs)
         first += shares.shape[0]
 
 
@@ -60,6 +62,12 @@ def attention_shares(
     order = tangles.sequences.by_sequence
     rows = np.concatenate([order[tangles.offsets[s] : tangles.offsets[s + 1]] for s in chosen])
     return inside[rows], 1 - inside[rows]
+
+
+def _relations(part: Block, shares: torch.Tensor) -> npt.NDArray[np.uint8]:
+    found = np.zeros(shares.shape, np.uint8)
+    found[np.repeat(np.arange(len(found)), np.diff(part.starts.cpu())), part.rows.cpu()] = part.relation.cpu()
+    return found
 
 
 def _shares(network: Network, part: Block, state: State) -> torch.Tensor:

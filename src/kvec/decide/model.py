@@ -74,13 +74,15 @@ class Network(nn.Module):
 
     dial: Tensor
 
-    def __init__(self, vocabularies: Vocabularies, settings: Encoder, n_classes: tuple[int, ...]) -> None:
+    def __init__(
+        self, vocabularies: Vocabularies, settings: Encoder, n_classes: tuple[int, ...], n_relations: int = 0
+    ) -> None:
         super().__init__()
         self.settings = settings
         self.n_classes = n_classes
         self.embedding = Embedding(vocabularies, settings.width)
         self.blocks = nn.ModuleList(
-            AttentionBlock(settings.width, settings.heads, settings.feed_forward, settings.dropout)
+            AttentionBlock(settings.width, settings.heads, settings.feed_forward, settings.dropout, n_relations)
             for _ in range(settings.blocks)
         )
         self.norm = nn.LayerNorm(settings.width)
@@ -151,10 +153,12 @@ class Network(nn.Module):
         )
 
 
-def build_network(vocabulary: Vocabulary, settings: Encoder, has_time: bool, kind: type[Network] = Network) -> Network:
-    """A network for this vocabulary, with the embeddings that the settings switch on."""
+def build_network(
+    vocabulary: Vocabulary, settings: Encoder, has_time: bool, kind: type[Network] = Network, n_relations: int = 0
+) -> Network:
+    """A network for this vocabulary, with the embeddings that the settings switch on; relations may have biases."""
     classes = tuple(len(classes) for classes in vocabulary.labels)
-    return kind(embedded_sizes(vocabulary, settings, has_time), settings, classes)
+    return kind(embedded_sizes(vocabulary, settings, has_time), settings, classes, n_relations)
 
 
 def run_blocks(
@@ -178,7 +182,7 @@ def run_blocks(
 
 def lists_of(block: Block) -> Lists:
     """What the block's items see, as attention takes it."""
-    return Lists(block.starts, block.rows, block.bias, block.n_context + block.codes.shape[1])
+    return Lists(block.starts, block.rows, block.relation, block.n_context + block.codes.shape[1])
 
 
 def to_device(block: Block, device: torch.device) -> Block:

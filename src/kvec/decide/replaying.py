@@ -38,7 +38,7 @@ def replay(
     halt = np.zeros(tangles.n_items, np.float32)
     halted_at = np.full(tangles.n_sequences, -1, np.int64)
     sequence, codes, numbers = tangles.sequences.sequence.tolist(), tangles.codes.tolist(), tangles.numbers.tolist()
-    session, match = tangles.session.tolist(), tangles.match.tolist()
+    session, match, alike = tangles.session.tolist(), tangles.match.tolist(), tangles.alike.tolist()
     time = [None] * tangles.n_items if tangles.time is None else tangles.time.tolist()
     for tangle in range(tangles.n_tangles):
         for i in range(int(tangles.starts[tangle]), int(tangles.starts[tangle + 1])):
@@ -52,7 +52,8 @@ def replay(
                 said[i], halt[i] = said[halted_at[s]], 1.0
                 continue
             same = None if match[i] < 0 else (match[i],)
-            runner.book(item, Coded(codes[i], numbers[i], (session[i],), same, 0, 0), time[i], 0.0)
+            of_like = None if alike[i] < 0 else (alike[i],)
+            runner.book(item, Coded(codes[i], numbers[i], (session[i],), same, 0, 0, of_like), time[i], 0.0)
             said[i] = runner.run()[0]
             halt[i] = halt_probability(said[i, 0])
             if float(halt[i]) >= threshold:

@@ -17,16 +17,20 @@ from kvec.words.sizes import Vocabularies
 class Recurrent(Network):
     """EARLIEST: an LSTM over each sequence's items, without attention."""
 
-    def __init__(self, vocabularies: Vocabularies, settings: Encoder, n_classes: tuple[int, ...]) -> None:
-        super().__init__(vocabularies, settings, n_classes)
+    def __init__(
+        self, vocabularies: Vocabularies, settings: Encoder, n_classes: tuple[int, ...], n_relations: int = 0
+    ) -> None:
+        super().__init__(vocabularies, settings, n_classes, n_relations)
         self.blocks = nn.ModuleList()
 
 
 class Transformer(Network):
     """SRN: a causal Transformer over each sequence; the newest item's embedding is the representation."""
 
-    def __init__(self, vocabularies: Vocabularies, settings: Encoder, n_classes: tuple[int, ...]) -> None:
-        super().__init__(vocabularies, settings, n_classes)
+    def __init__(
+        self, vocabularies: Vocabularies, settings: Encoder, n_classes: tuple[int, ...], n_relations: int = 0
+    ) -> None:
+        super().__init__(vocabularies, settings, n_classes, n_relations)
         del self.fusion
         self.widen = nn.Linear(settings.width, settings.fusion)
 

@@ -34,7 +34,7 @@ class Runner:
     ) -> None:  # fmt: skip
         rule = make_rule(config.visibility)
         self._most = min(rule.most, limits.max_cached_items)  # that one item can see
-        self._kernel = Kernel(weights, config.encoder, dtype)
+        self._kernel = Kernel(weights, config.encoder, dtype, n_relations=len(rule.relations))
         if (len(self._kernel.table), len(self._kernel.project)) != (sum(sizes.sizes()), sizes.projected):
             raise ModelError("the weights do not have a row for each value of the vocabulary")
         self._sizes, self._starts = sizes, sizes.starts()
@@ -61,7 +61,7 @@ class Runner:
         n = int(arriving.starts[i])
         if n + self._most > len(arriving.seen):
             arriving.make_room(2 * len(arriving.seen) + self._most)
-        arriving.starts[i + 1] = self.arrivals.sightings.see(booked, arriving.seen, arriving.bias, n)
+        arriving.starts[i + 1] = self.arrivals.sightings.see(booked, arriving.seen, arriving.relation, n)
         arriving.n = i + 1
         return booked
 

@@ -17,18 +17,18 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from kvec import __version__
+from kvec.decide.folder import FORMAT, OLDEST
 from kvec.words.errors import ModelError
 
-FORMAT = 1
 HASH = 32  # bytes in front of the arrays
 CARD = "kvec"  # the name of the plain data among them
 
 
 def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write a state whole or not at all; it is on the disk before this returns."""
+    """Write a state whole or not at all; it is on the disk before this returns. `format` is that of its models."""
     path = Path(path)
     try:
-        card = json.dumps({"format": FORMAT, "kvec": __version__, **facts}, default=_plain).encode()
+        card = json.dumps({"format": OLDEST, "kvec": __version__, **facts}, default=_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: an item's value or the note cannot be kept in a state: {error}") from None
     content = save_arrays({**arrays, CARD: np.frombuffer(card, np.uint8)})

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kvec.decide.deployed import Deployable, Deployed, deployed
 from kvec.decide.engine import Counters, Engine
-from kvec.decide.folder import as_damage
+from kvec.decide.folder import as_damage, format_of
 from kvec.decide.promise import Promise
 from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import succeed
@@ -220,7 +220,8 @@ class Stream:
         if note is not None and not isinstance(note, Mapping):
             raise SettingError(f"the note is {shown(note)}; it must map names to plain data")
         facts, arrays = self.to_plain()
-        write_state(path, {**facts, "note": dict(note or {})}, arrays)
+        newest = max(format_of(engine.model.config) for engine in self._engines)
+        write_state(path, {**facts, "note": dict(note or {}), "format": newest}, arrays)
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """The stream as plain data and arrays, its models included."""

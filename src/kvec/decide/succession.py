@@ -26,7 +26,7 @@ def succeed(new: Engine, old: Engine) -> None:
 def _replay(new: Engine, old: Engine) -> None:
     """Book the remembered items again, in their order, under their sequences' own numbers."""
     opened: dict[object, set[object]] = {}
-    for item, number, _ in old.arrivals.sightings.raw.values():
+    for item, number, _, _ in old.arrivals.sightings.raw.values():
         opened.setdefault(item.tangle, set()).add((item.key, number))
     for tangle in old.arrivals.tangles.values():
         first = tangle.n_arrived - len(tangle.rows)
@@ -34,7 +34,7 @@ def _replay(new: Engine, old: Engine) -> None:
         new.arrivals.tangles[tangle.id] = TangleState(tangle.id, n_arrived=first, n_opened=max(n_opened, 0))
     remembered = list(old.arrivals.sightings.raw.values())
     for start in range(0, len(remembered), new.chunk):
-        for item, number, _ in remembered[start : start + new.chunk]:
+        for item, number, _, _ in remembered[start : start + new.chunk]:
             live = new.arrivals.find(item.tangle, item.key)
             if live is not None and live.number != number:
                 new.arrivals.close(live, Reason.CLOSED)

@@ -1,6 +1,6 @@
 """Attention over visible items, and the block around it (§IV-B).
 
-Letters: B tangles, T items, C items of context, D width, H heads. Here q, k, v are attention's own.
+Letters: B tangles, T items, C items of context, D width, H heads, R relations. Here q, k, v are attention's own.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class Cache(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention over the visible items, with one additive bias per pair."""
+    """Multi-head self-attention over the visible items, with a learned bias for each relation of two items."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, n_relations: int = 0) -> None:
         super().__init__()
         self.heads = heads
         self.project = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
+        self.relation = nn.Parameter(torch.zeros(heads, n_relations)) if n_relations else None  # all alike at first
 
     def qkv(self, x: Tensor, before: Cache | None) -> tuple[Tensor, Cache]:
         """Queries, keys and values of the block, (B, T, 3, D); keys and values of context and block, (B, C + T, D)."""
@@ -49,20 +50,20 @@ class Attention(nn.Module):
         """Mix the visible items of (B, T, D)."""
         projected, cache = self.qkv(x, before)
         if loops.can_take(x):
-            mixed = attend(projected, cache.k, cache.v, visible, self.heads)
+            mixed = attend(projected, cache.k, cache.v, visible, self.heads, self.relation)
         else:
             mixed = self._dense(projected[:, :, 0], cache.k, cache.v, visible)
         return self.out(mixed), cache
 
     def _dense(self, q: Tensor, k: Tensor, v: Tensor, visible: Lists) -> Tensor:
-        mask = visible.dense(q.shape[0], q.shape[1], q.dtype)
+        mask = visible.dense(q.shape[0], q.shape[1], q.dtype, self.relation)
         q, k, v = self._by_head(q), self._by_head(k), self._by_head(v)
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
 
     def weights(self, x: Tensor, visible: Lists, before: Cache | None = None) -> Tensor:
         """The shares of attention, mean over heads, (B, T, C + T)."""
         projected, cache = self.qkv(x, before)
-        mask = visible.dense(x.shape[0], x.shape[1], x.dtype)
+        mask = visible.dense(x.shape[0], x.shape[1], x.dtype, self.relation)
         q, k = self._by_head(projected[:, :, 0]), self._by_head(cache.k)
         shares: Tensor = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5 + mask).softmax(dim=-1)
         return torch.mean(shares, dim=1)
@@ -74,10 +75,10 @@ class Attention(nn.Module):
 class AttentionBlock(nn.Module):
     """Attention, then a two-layer ReLU net, each on normalised input with a residual around it."""
 
-    def __init__(self, width: int, heads: int, feed_forward: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, feed_forward: int, dropout: float, n_relations: int = 0) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = Attention(width, heads)
+        self.attention = Attention(width, heads, n_relations)
         self.widen, self.narrow = nn.Linear(width, feed_forward), nn.Linear(feed_forward, width)
         self.dropout = Dropout(dropout)
 

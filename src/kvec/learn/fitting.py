@@ -53,10 +53,10 @@ def fit_model(
     vocabulary = Vocabulary.fit(training, schema)
     learned, validated = (encode_tangles(frame, schema, vocabulary) for frame in (training, validation))
     _check_trainable(config, learned, validated, schema.label_names)
-    has_time = learned.time is not None
+    has_time, rule = learned.time is not None, make_rule(config.visibility)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        network = build_in_memory(vocabulary, config.encoder, has_time, kind)
+        network = build_in_memory(vocabulary, config.encoder, has_time, kind, len(rule.relations))
     _start_from(pretrained, network, vocabulary)
     network.to(device).turn(config.training.delay_cost)
     if seconds:
@@ -77,7 +77,7 @@ def fit_model(
             progress.on_epoch(run)
 
     with refused_by(lambda: way_out_of_batches(config.training) + _kept(run, progress.path)):
-        train(run, learned, validated, make_rule(config.visibility), config, progress.on_step, after_epoch)
+        train(run, learned, validated, rule, config, progress.on_step, after_epoch)
         scores = score_table(network, validated, config)
     arrays = held_out(validated, scores)
     theta = operating_point(traces(validated, scores), config.deciding.fixed)

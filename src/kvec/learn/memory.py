@@ -19,7 +19,7 @@ COPIES = 5  # of every weight while it is trained: itself, its gradient, two mom
 
 
 def build_in_memory(
-    vocabulary: Vocabulary, settings: Encoder, has_time: bool, kind: type[Network] = Network
+    vocabulary: Vocabulary, settings: Encoder, has_time: bool, kind: type[Network] = Network, n_relations: int = 0
 ) -> Network:
     """A network that can be trained in this machine's memory; another is refused before it takes any."""
     largest = max(SIZES, key=lambda name: getattr(settings, name) / getattr(Encoder, name))
@@ -30,7 +30,7 @@ def build_in_memory(
             f"training this network takes {needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB; {way_out}"
         )
     with refused_by(lambda: f"this network does not fit in memory; {way_out}"):
-        return build_network(vocabulary, settings, has_time, kind)
+        return build_network(vocabulary, settings, has_time, kind, n_relations)
 
 
 def way_out_of_batches(settings: Training) -> str:

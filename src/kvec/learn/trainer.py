@@ -28,8 +28,9 @@ from kvec.learn.losses import (
 from kvec.report.curves import Traces, best_threshold, stop_at_threshold
 from kvec.report.metrics import accuracy, earliness, harmonic_mean
 from kvec.tangle.batch import Batch, Draw, Ints, plan_batches
+from kvec.tangle.links import Flags
 from kvec.tangle.tangles import Tangles
-from kvec.tangle.visibility import Flags, Rule, without
+from kvec.tangle.visibility import Rule, without
 from kvec.words.config import Config, Training
 from kvec.words.plain import under
 

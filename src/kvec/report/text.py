@@ -162,4 +162,5 @@ def _heaviest(step: Step, is_own: bool, most: int) -> list[Look]:
 
 
 def _other(look: Look) -> str:
-    return f"{plain(look.key, 18)} #{look.position + 1} [{plain(look.value, 16)}] ({100 * look.weight:.0f} %)"
+    relation = f", {look.relation}" if look.relation else ""
+    return f"{plain(look.key, 18)} #{look.position + 1} [{plain(look.value, 16)}] ({100 * look.weight:.0f} %{relation})"

@@ -37,6 +37,7 @@ LOOKS: dict[str, Look] = {
     "kvec-window": Look("KVEC (window of all keys)", INK, "h", DASHED),
     "kvec-dial": Look("KVEC (dial, one training)", BLUE, "*", LONG),
     "kvec-costs": Look("KVEC (one training per cost)", MUTED, "o", DASHED),
+    "kvec-typed": Look("KVEC (biases by relation)", INK, "*", SOLID),
     "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
     "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
     "kvec-calibrated": Look("KVEC (calibrated)", GREEN, "<", LONG),

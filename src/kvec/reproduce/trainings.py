@@ -54,6 +54,7 @@ TRAININGS: dict[str, Training] = {
     "kvec-window": Training(settings=("visibility.rule=window",), tuned_as="kvec"),
     "kvec-dial": Training(settings=("encoder.knots=9", "training.keep=last"), tuned_as="kvec"),
     "kvec-costs": Training(settings=("training.keep=last",), tuned_as="kvec"),
+    "kvec-typed": Training(settings=("visibility.rule=typed",), tuned_as="kvec"),
     "earliest": Training(Recurrent, is_alone=True, settings=(*REINFORCE, *ALONE)),
     "srn-earliest": Training(Transformer, is_alone=True, settings=(*REINFORCE, *ALONE)),
     "srn": Training(

@@ -75,7 +75,7 @@ class Arrivals:
         if len(self.sightings.raw) >= self.limits.max_cached_items and len(tangle.rows) < self.sightings.rule.window:
             self.evicted_items += 1
             self.sightings.forget(self.tangles[next(iter(self.sightings.raw.values())).item.tangle])
-        row = self.sightings.add(tangle, live, item, coded.match)
+        row = self.sightings.add(tangle, live, item, coded)
         position, arrival = live.n_items, tangle.n_arrived
         tangle.n_arrived += 1
         live.newest, live.newest_arrival = row, arrival

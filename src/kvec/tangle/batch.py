@@ -33,7 +33,7 @@ class Block:
     gaps: Tensor | None  # (B, T, 2)
     starts: Tensor  # (B·T + 1,) item r of the flattened block sees rows[starts[r]:starts[r + 1]]
     rows: Tensor  # (pairs,) int32, rows of its tangle's C + T items
-    bias: Tensor  # (pairs,) added to the attention score
+    relation: Tensor  # (pairs,) uint8, for which a bias is added to the attention score
     n_context: int  # C
     step_rows: Tensor  # (N,) where each real item lies among the B·T, step by step, the longest sequence first
     step_places: Tensor  # (N,) where it lies sequence by sequence
@@ -115,18 +115,18 @@ class Batch:
         """What each item of the block sees; padding sees nothing."""
         context = min(first, rule.window - 1)
         counts = np.zeros((len(self.members), last - first), np.int64)
-        rows, bias = [], []
+        rows, relation = [], []
         for row, tangle in enumerate(self.members):
             start, end = int(self.tangles.starts[tangle]), int(self.tangles.starts[tangle + 1])
             if start + first < end:
                 seen = rule.look(self.tangles, int(tangle), start + first, min(start + last, end))
                 counts[row, : len(seen.starts) - 1] = np.diff(seen.starts)
                 rows.append((seen.items - (start + first - context)).astype(np.int32))
-                bias.append(seen.bias)
+                relation.append(seen.relation)
         return {
             "starts": torch.from_numpy(np.concatenate([[0], np.cumsum(counts)])),
             "rows": torch.from_numpy(np.concatenate(rows)),
-            "bias": torch.from_numpy(np.concatenate(bias)),
+            "relation": torch.from_numpy(np.concatenate(relation)),
             "n_context": context,
         }
 

@@ -25,6 +25,7 @@ class Coded(NamedTuple):
     match: tuple[Any, ...] | None  # equal where value correlation matches; None matches nothing
     unknown: int  # fields whose value was never trained on
     missing: int  # fields that have no value
+    alike: tuple[Any, ...] | None = None  # equal where all session fields are; None where there are none
 
 
 class Cell(NamedTuple):
@@ -82,7 +83,8 @@ class Coder:
         match: tuple[Any, ...] | None = tuple([raws[i] for i in self._match])
         if not match or None in match:
             match = None
-        return Coded(codes, numbers, tuple([raws[i] for i in self._session]), match, unknown, missing)
+        session = tuple([raws[i] for i in self._session])
+        return Coded(codes, numbers, session, match, unknown, missing, session or None)
 
 
 def _coder(field: FieldVocabulary) -> Callable[[Any], Cell]:

@@ -46,14 +46,16 @@ class TangleState:
     wall: float = 0.0  # when that came, by the wall clock
     live: OrderedDict[Key, Live] = field(default_factory=OrderedDict)  # the one whose last item is oldest first
     holders: dict[tuple[Any, ...], int] = field(default_factory=dict)  # match value → the newest item that holds it
+    alike: dict[tuple[Any, ...], tuple[int, int]] = field(default_factory=dict)  # session fields → number, newest item
 
 
 class Remembered(NamedTuple):
-    """An item that others may still see, the number of its sequence, and what value correlation matches."""
+    """An item that others may still see, the number of its sequence, and what it is compared with others by."""
 
     item: Item
     number: int
     match: tuple[Any, ...] | None
+    alike: tuple[Any, ...] | None
 
 
 class Closed(NamedTuple):

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kvec.tangle.coder import Coder
-from kvec.tangle.live import Booked, Live, Remembered, TangleState
-from kvec.tangle.visibility import (
+from kvec.tangle.coder import Coded, Coder
+from kvec.tangle.links import (
+    ALIKE,
     ARRIVAL,
     BEFORE,
     MATCH,
@@ -22,16 +21,19 @@ from kvec.tangle.visibility import (
     NEWEST,
     OWN,
     REMEMBERED,
+    SERIAL,
     SESSION,
-    Biases,
+    Codes,
+    Ints,
     Links,
     Rows,
-    Rule,
 )
+from kvec.tangle.live import Booked, Live, Remembered, TangleState
+from kvec.tangle.visibility import Rule
 from kvec.words.items import Item
 
 LEAST_ROWS = 1024  # tables grow from here, twofold, and shrink no further
-Ints = npt.NDArray[np.int64]
+SAVED = ALIKE  # so many columns of a row are kept with a state; those behind come from the items' values
 
 
 class Sightings:
@@ -39,17 +41,17 @@ class Sightings:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.links = Links(np.zeros((LEAST_ROWS, 9), np.int64), np.zeros((LEAST_ROWS, 3), np.int64))
+        self.links = Links(np.zeros((LEAST_ROWS, ALIKE + 1), np.int64), np.zeros((LEAST_ROWS, 3), np.int64))
         self.raw: OrderedDict[int, Remembered] = OrderedDict()  # by row, oldest first
         self.n_items = 0  # ever
         self._free_rows = list(range(LEAST_ROWS - 1, -1, -1))
         self._free_sessions = list(range(LEAST_ROWS - 1, -1, -1))
         self._left_rows: list[int] = []
 
-    def see(self, booked: Booked, out: Rows, bias: Biases, n: int) -> int:
-        """Write what the item booked last sees behind the first n of `out` and `bias`; how many there are then."""
+    def see(self, booked: Booked, out: Rows, relation: Codes, n: int) -> int:
+        """Write what the item booked last sees behind the first n of `out` and `relation`; how many there are then."""
         tangle = booked.live.tangle
-        return self.rule.see(self.links, booked.row, tangle.n_arrived - len(tangle.rows), out, bias, n)
+        return self.rule.see(self.links, booked.row, tangle.n_arrived - len(tangle.rows), out, relation, n)
 
     def open_session(self, live: Live, value: tuple[Any, ...]) -> None:
         """Let a sequence's next session begin."""
@@ -69,7 +71,7 @@ class Sightings:
             if not left:
                 self._free_sessions.append(session)
 
-    def add(self, tangle: TangleState, live: Live, item: Item, match: tuple[Any, ...] | None) -> int:
+    def add(self, tangle: TangleState, live: Live, item: Item, coded: Coded) -> int:
         """Remember an item; its row."""
         if len(tangle.rows) >= self.rule.window:
             self.forget(tangle)
@@ -80,6 +82,7 @@ class Sightings:
         row = self._free_rows.pop()
         items = self.links.items
         held = held_arrival = -1
+        match = coded.match
         if match is not None:
             holder = tangle.holders.get(match)
             if holder is not None:
@@ -91,22 +94,24 @@ class Sightings:
         before = tangle.rows[-1] if tangle.rows else -1
         items[row] = (
             tangle.n_arrived, self.n_items, live.serial, live.session, live.newest, live.newest_arrival,
-            held, held_arrival, before,
+            held, held_arrival, before, _number(tangle, coded.alike, row, self.n_items),
         )  # fmt: skip
         session = self.links.sessions[live.session]
         session[NEWEST] = row
         session[REMEMBERED] += 1
         tangle.rows.append(row)
-        self.raw[row] = Remembered(item, live.number, match)
+        self.raw[row] = Remembered(item, live.number, match, coded.alike)
         self.n_items += 1
         return row
 
     def forget(self, tangle: TangleState) -> None:
         """Forget the oldest remembered item of a tangle."""
         row = tangle.rows.popleft()
-        match = self.raw.pop(row).match
+        _, _, match, alike = self.raw.pop(row)
         if match is not None and tangle.holders[match] == row:
             del tangle.holders[match]
+        if alike is not None and tangle.alike[alike][1] == row:
+            del tangle.alike[alike]
         self.leave_session(int(self.links.items[row, SESSION]))
         self._left_rows.append(row)
 
@@ -117,6 +122,7 @@ class Sightings:
             del self.raw[row]
         tangle.rows.clear()
         tangle.holders.clear()
+        tangle.alike.clear()
         sessions, left = self.links.items[rows, SESSION], self.links.sessions[:, REMEMBERED]
         np.subtract.at(left, sessions, 1)
         self._free_sessions += set(sessions[left[sessions] == 0].tolist())
@@ -135,13 +141,13 @@ class Sightings:
         rows = np.fromiter(self.raw, np.int64, len(self.raw))
         sessions = np.flatnonzero(self.links.sessions[:, REMEMBERED])
         new_row, new_session = _renumber(rows, len(self.links.items)), _renumber(sessions, len(self.links.sessions))
-        items, held = self.links.items[rows], self.links.sessions[sessions]
+        items, held = self.links.items[rows, :SAVED], self.links.sessions[sessions]
         items[:, SESSION] = new_session[items[:, SESSION]]
         for column in (OWN, MATCH, BEFORE):  # a link that led nowhere still does: its arrival says so
             items[:, column] = new_row[items[:, column]]
         held[:, NEWEST] = new_row[held[:, NEWEST]]
         facts = {
-            "raw": [[item.key, item.value, item.time, number] for item, number, _ in self.raw.values()],
+            "raw": [[item.key, item.value, item.time, number] for item, number, _, _ in self.raw.values()],
             "n_items": self.n_items,
         }
         return facts, {"items": items, "sessions": held, "rows": rows}, new_row, new_session
@@ -149,19 +155,30 @@ class Sightings:
     def restore(
         self, facts: Mapping[str, Any], arrays: Mapping[str, Ints], tangles: Iterable[TangleState], coder: Coder
     ) -> None:
-        """Remember what `to_plain` told, and nothing else; `coder` tells again which values match."""
-        self.links = Links(_with_room(arrays["items"]), _with_room(arrays["sessions"]))
+        """Remember what `to_plain` told, and nothing else; `coder` tells again which values are equal."""
+        items = _with_room(np.pad(arrays["items"], ((0, 0), (0, ALIKE + 1 - SAVED))))
+        self.links = Links(items, _with_room(arrays["sessions"]))
         self._free_rows = list(range(len(self.links.items) - 1, len(arrays["items"]) - 1, -1))
         self._free_sessions = list(range(len(self.links.sessions) - 1, len(arrays["sessions"]) - 1, -1))
         self._left_rows = []
         owner = {row: tangle for tangle in tangles for row in tangle.rows}
         self.raw = OrderedDict()
         for row, (key, value, time, number) in enumerate(facts["raw"]):
-            match = coder.code(value).match
-            self.raw[row] = Remembered(Item(owner[row].id, key, value, time), number, match)
-            if match is not None:
-                owner[row].holders[match] = row
+            coded = coder.code(value)
+            self.raw[row] = Remembered(Item(owner[row].id, key, value, time), number, coded.match, coded.alike)
+            if coded.match is not None:
+                owner[row].holders[coded.match] = row
+            items[row, ALIKE] = _number(owner[row], coded.alike, row, int(items[row, SERIAL]))
         self.n_items = facts["n_items"]
+
+
+def _number(tangle: TangleState, alike: tuple[Any, ...] | None, row: int, fresh: int) -> int:
+    """The number of an item's session fields: that of the items alike which are remembered, or a fresh one."""
+    if alike is None:
+        return -1
+    number, _ = tangle.alike.get(alike, (fresh, row))
+    tangle.alike[alike] = number, row
+    return number
 
 
 def _renumber(kept: Ints, n: int) -> Ints:

@@ -29,6 +29,7 @@ class Tangles:
     starts: npt.NDArray[np.int64]  # (G + 1,) tangle g holds the items starts[g]:starts[g + 1]
     sequences: Sequences
     session: npt.NDArray[np.int32]  # (N,)
+    alike: npt.NDArray[np.int32]  # (N,) equal where all session fields are; -1 where there are none
     match: npt.NDArray[np.int32]  # (N,) equal where value correlation matches; -1 matches nothing
     codes: npt.NDArray[np.int32]  # (N, embedded fields)
     numbers: npt.NDArray[np.float32]  # (N, 2 × projected fields)
@@ -104,12 +105,14 @@ def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) 
         else codes[:, vocabulary.first_code(field.name)].astype(np.int64)
         for field in vocabulary.coded
     }
-    session = find_sessions(sequences, [matchable[name] for name in schema.session], time, schema.session_gap)
+    session_fields = [matchable[name] for name in schema.session]
+    session = find_sessions(sequences, session_fields, time, schema.session_gap)
     labels = vocabulary.label_codes(frame[sequences.first])
     if is_end is not None or schema.expiry is not None:
         _refuse_two_labels(frame, sequences, schema)
     return Tangles(
         starts, sequences, session,
+        alike=_numbered(tangle, session_fields),
         match=_match(tangle, [matchable[name] for name in schema.match_names if name in matchable]),
         codes=codes,
         numbers=vocabulary.numbers(frame),
@@ -163,18 +166,25 @@ def _refuse_two_labels(frame: pl.DataFrame, sequences: Sequences, schema: Schema
 
 def _match(tangle: npt.NDArray[np.int64], fields: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
     """One number for each different (tangle, match fields); -1 where a field is missing or there is none."""
+    numbers = _numbered(tangle, fields)
+    for field in fields:
+        numbers[field == MISSING] = -1
+    return numbers
+
+
+def _numbered(tangle: npt.NDArray[np.int64], fields: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
+    """One number for each different (tangle, fields); -1 where there are no fields."""
     if not fields:
         return np.full(len(tangle), -1, np.int32)
     combined = tangle
-    missing = np.zeros(len(tangle), bool)
     for field in fields:
-        missing |= field == MISSING
         radix = int(field.max(initial=0)) + 1
         if int(combined.max(initial=0)) > (2**62) // radix:
             combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
         combined = combined * radix + field
-    numbers = np.unique(combined, return_inverse=True)[1].astype(np.int32)
-    return np.where(missing, -1, numbers).astype(np.int32)
+    if int(combined.max(initial=0)) >= 2**31:
+        combined = np.unique(combined, return_inverse=True)[1]
+    return combined.astype(np.int32)
 
 
 def _gaps(time: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], sequences: Sequences) -> npt.NDArray[np.int8]:

@@ -1,35 +1,43 @@
 """Which earlier items an item may look at: the one place where the rules stand (§IV-B, the dynamic mask).
 
-A rule yields, for each arriving item, the list of visible items and one additive bias for each. Lists are laid
-out one after the other: item `first + q` sees `items[starts[q]:starts[q + 1]]`, itself included, newest own first.
+A rule yields, for each arriving item, the list of visible items and how it stands to each; the network adds a bias to
+the score of a pair by its relation. Lists are laid out one after the other: item `first + q` sees
+`items[starts[q]:starts[q + 1]]`, itself included, newest own first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from kvec.tangle.links import (
+    ARRIVAL,
+    BEFORE,
+    LISTED,
+    MATCH,
+    MATCH_ARRIVAL,
+    NEWEST,
+    OWN,
+    OWN_ARRIVAL,
+    SEQUENCE,
+    SERIAL,
+    SESSION,
+    Codes,
+    Flags,
+    Ints,
+    Links,
+    Rows,
+    compiled,
+)
+from kvec.tangle.relations import RELATIONS, typed_lists, typed_rows
 from kvec.tangle.tangles import Tangles
 from kvec.words.config import Visibility
 
-F = TypeVar("F", bound=Any)
-WINDOWS = {"paper": 1024, "window": 256}
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.int32]
-Biases = npt.NDArray[np.float32]
-Flags = npt.NDArray[np.bool_]
+WINDOWS = {"paper": 1024, "window": 256, "typed": 256}
 NONE_DROPPED: Flags = np.zeros(0, bool)
-
-
-def _compiled(function: F) -> F:
-    try:
-        return cast(F, njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # no folder that the compiled code could be kept in
-        return cast(F, njit(nogil=True)(function))
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class Visible:
 
     starts: Ints  # (Q + 1,)
     items: Ints  # (pairs,)
-    bias: npt.NDArray[np.float32]  # (pairs,) added to the attention score
+    relation: Codes  # (pairs,) the number of its name in the rule's `relations`; 0 where the rule tells none apart
 
     def of(self, q: int) -> Ints:
         """The items that the q-th arrival sees."""
@@ -59,6 +67,11 @@ class Rule(Protocol):
         ...
 
     @property
+    def relations(self) -> tuple[str, ...]:
+        """The relations of two items that the rule tells apart, by name; empty: it tells none apart."""
+        ...
+
+    @property
     def dropped(self) -> Flags:
         """Items of a table that only their own sequence sees, since they came after its halt; empty: there are none."""
         ...
@@ -67,32 +80,12 @@ class Rule(Protocol):
         """The visible items of these arrivals."""
         ...
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, bias: Biases, n: int) -> int:
+    def see(self, links: Links, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
         """Write the rows that the item in `row` of a stream sees behind the first n of `out`; how many there are then.
 
-        Nothing that arrived before `oldest` is seen. What is added to the scores goes to the same places of `bias`.
+        Nothing that arrived before `oldest` is seen. Relations, if any are told apart, go to the same places.
         """
         ...
-
-
-@dataclass
-class Links:
-    """The items that a stream remembers, as rows of arrays.
-
-    A link is a row and, beside it, when that row arrived: one before the oldest remembered item leads nowhere.
-    """
-
-    items: Ints  # (rows, columns below)
-    sessions: Ints  # (sessions, newest item, items remembered, the last item that has listed it)
-
-    @property
-    def bytes(self) -> int:
-        """Memory of both."""
-        return self.items.nbytes + self.sessions.nbytes
-
-
-ARRIVAL, SERIAL, SEQUENCE, SESSION, OWN, OWN_ARRIVAL, MATCH, MATCH_ARRIVAL, BEFORE = range(9)
-NEWEST, REMEMBERED, LISTED = range(3)
 
 
 @dataclass(frozen=True)
@@ -103,6 +96,7 @@ class PaperRule:
     own: int
     others: int
     dropped: Flags = field(default_factory=lambda: NONE_DROPPED, compare=False)
+    relations = ()
 
     @property
     def most(self) -> int:
@@ -117,13 +111,11 @@ class PaperRule:
             tangles.previous, tangles.previous_match, tangles.sequences.sequence, tangles.session,
             self.dropped,
         )  # fmt: skip
-        return Visible(starts, items, np.zeros(len(items), np.float32))
+        return Visible(starts, items, np.zeros(len(items), np.uint8))
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, bias: Biases, n: int) -> int:
+    def see(self, links: Links, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
         """The rows that an arriving item sees."""
-        last = _paper_rows(links.items, links.sessions, row, oldest, self.own, self.others, out, n)
-        bias[n:last] = 0.0
-        return last
+        return _paper_rows(links.items, links.sessions, row, oldest, self.own, self.others, out, n)
 
 
 @dataclass(frozen=True)
@@ -132,6 +124,7 @@ class WindowRule:
 
     window: int
     dropped: Flags = field(default_factory=lambda: NONE_DROPPED, compare=False)
+    relations = ()
 
     @property
     def most(self) -> int:
@@ -150,18 +143,43 @@ class WindowRule:
             stays = ~self.dropped[items] | (sequence[items] == np.repeat(sequence[first:last], counts))
             starts = np.concatenate([[0], np.cumsum(stays)])[starts]
             items = items[stays]
-        return Visible(starts, items, np.zeros(len(items), np.float32))
+        return Visible(starts, items, np.zeros(len(items), np.uint8))
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, bias: Biases, n: int) -> int:
+    def see(self, links: Links, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
         """The rows that an arriving item sees."""
-        last = _window_rows(links.items, row, oldest, out, n)
-        bias[n:last] = 0.0
-        return last
+        return _window_rows(links.items, row, oldest, out, n)
+
+
+@dataclass(frozen=True)
+class TypedRule:
+    """Every item of the recent past, told apart by how it stands to the arriving one."""
+
+    window: int
+    dropped: Flags = field(default_factory=lambda: NONE_DROPPED, compare=False)
+    relations = RELATIONS
+
+    @property
+    def most(self) -> int:
+        """So many items one item sees at the most, itself included."""
+        return self.window
+
+    def look(self, tangles: Tangles, tangle: int, first: int, last: int) -> Visible:
+        """The visible items of these arrivals."""
+        return Visible(
+            *typed_lists(
+                int(tangles.starts[tangle]), first, last, self.window, tangles.previous_match,
+                tangles.sequences.sequence, tangles.session, tangles.alike, self.dropped,
+            )
+        )  # fmt: skip
+
+    def see(self, links: Links, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
+        """The rows that an arriving item sees."""
+        return typed_rows(links.items, links.sessions, row, oldest, out, relation, n)
 
 
 def without(rule: Rule, dropped: Flags) -> Rule:
     """The same rule over a table some of whose items are dropped."""
-    if isinstance(rule, PaperRule | WindowRule):
+    if isinstance(rule, PaperRule | WindowRule | TypedRule):
         return replace(rule, dropped=dropped)
     raise TypeError(f"{type(rule).__name__} cannot drop items")
 
@@ -171,6 +189,8 @@ def make_rule(settings: Visibility) -> Rule:
     window = settings.window or WINDOWS[settings.rule]
     if settings.rule == "window":
         return WindowRule(window)
+    if settings.rule == "typed":
+        return TypedRule(window)
     return PaperRule(
         window,
         settings.own if settings.use_key_correlation else 0,
@@ -178,7 +198,7 @@ def make_rule(settings: Visibility) -> Rule:
     )
 
 
-@_compiled
+@compiled
 def _paper_lists(
     origin: int, first: int, last: int, window: int, own: int, others: int,
     previous: Ints, previous_match: Ints, sequence: npt.NDArray[np.int32], session: npt.NDArray[np.int32],
@@ -226,7 +246,7 @@ def _paper_lists(
     return starts, items[:n]
 
 
-@_compiled
+@compiled
 def _paper_rows(items: Ints, sessions: Ints, row: int, oldest: int, own: int, others: int, out: Rows, n: int) -> int:
     serial, sequence = items[row, SERIAL], items[row, SEQUENCE]
     out[n] = row
@@ -254,7 +274,7 @@ def _paper_rows(items: Ints, sessions: Ints, row: int, oldest: int, own: int, ot
     return n
 
 
-@_compiled
+@compiled
 def _window_rows(items: Ints, row: int, oldest: int, out: Rows, n: int) -> int:
     for _ in range(items[row, ARRIVAL] - oldest + 1):
         out[n] = row

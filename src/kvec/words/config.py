@@ -17,8 +17,8 @@ from kvec.words.plain import read_toml, require_choice, require_group, require_k
 class Visibility:
     """Which earlier items an item may look at."""
 
-    rule: str = "paper"  # "paper": own items and value-correlated sessions; "window": everything recent
-    window: int | None = None  # W: nothing further back is seen; None is 1024 for "paper" and 256 for "window"
+    rule: str = "paper"  # own items and value-correlated sessions; "window": all that is recent; "typed": with biases
+    window: int | None = None  # W: nothing further back is seen; None is 1024 for "paper" and 256 for the others
     own: int = 128  # U: newest earlier items of the own sequence
     others: int = 64  # V: items of other sequences
     use_key_correlation: bool = True
@@ -92,7 +92,7 @@ class Training:
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "visibility.rule": ("paper", "window"),
+    "visibility.rule": ("paper", "window", "typed"),
     "encoder.time": ("auto", "order", "gaps", "both"),
     "deciding.after_halt": ("keep", "drop"),
     "training.objective": ("expected", "paper"),

@@ -17,6 +17,7 @@ class Look:
     position: int  # its index in its own sequence, from 0
     weight: float
     is_own: bool  # of the same sequence (key correlation), or of another (value correlation)
+    relation: str = ""  # how the rule of visibility calls it; empty where the rule tells no relations apart
 
 
 @dataclass(frozen=True, slots=True)
