@@ -102,7 +102,7 @@ def test_statistics_are_counted_once(
     for _ in range(2):
         assert faked("data", "--out", tmp_path) == 0
     assert [(name, path) for name, path, _ in asked] == [("planted", "")]
-    assert "left out: made-early, made-late not found; give the folder" in capsys.readouterr().err
+    assert "left out: made-early, made-late not found, or not whole; give the folder" in capsys.readouterr().err
     assert (tmp_path / "data.csv").read_text() == "dataset,keys\nplanted,3\n"
 
 
@@ -222,7 +222,7 @@ def test_the_report_alone(faked: Callable[..., int], tmp_path: Path, capsys: pyt
         (["all", "--seeds", "0,x"], "--seeds is '0,x'; write whole numbers"),
         (["all", "--profile", "paper", "--seeds", "5"], "--seeds is '5'; the profile paper has the folds 0 to 4"),
         (["all", "--only", "nothing"], "no cell has 'nothing' in its name; --list without --only shows them"),
-        (["keys", "--profile", "small"], "nothing can be run: traffic-fg not found; give the folder that holds them"),
+        (["keys", "--profile", "small"], "nothing can be run: traffic-fg not found, or not whole; give the folder"),
     ],
 )
 def test_what_cannot_be_run_is_refused(

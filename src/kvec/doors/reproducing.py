@@ -168,8 +168,8 @@ def _require_something(plan: Plan, profile: Profile, wishes: Wishes) -> None:
 
 def _not_found(plan: Plan) -> str:
     return (
-        f"{', '.join(plan.missing)} not found; give the folder that holds them with --data FOLDER, or each as --data "
-        f"{plan.missing[0]}=PATH"
+        f"{', '.join(plan.missing)} not found, or not whole; give the folder that holds them with --data FOLDER, or "
+        f"each as --data {plan.missing[0]}=PATH; kvec datasets FOLDER tells what is there and what looks wrong"
     )
 
 
