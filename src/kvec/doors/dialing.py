@@ -32,15 +32,15 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
     {'cost_per_error': 1.0, 'cost_per_item': 0.01}
     """
     target: dict[str, Any] = {}
-    for entry in (part for text in given or () for part in text.split(",")):
-        name, equals, value = entry.partition("=")
-        if name == "cost_per_error" and value.endswith(".csv"):
+    for entry in (part.strip() for text in given or () for part in text.split(",")):
+        name, equals, value = (part.strip() for part in entry.partition("="))
+        if name == "cost_per_error" and name not in target and value.endswith(".csv"):
             target[name] = _costs(Path(value))
             continue
         try:
-            if not equals or name.strip() in target:
+            if not equals or name in target:
                 raise ValueError
-            target[name.strip()] = float(value)
+            target[name] = float(value)
         except ValueError:
             raise SettingError(
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
