@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_the_points_are_delay_costs_in_order(place: Path) -> None:
     points = held.grid()
     late = [float(held.earliness(held.stops(point))) for point in points]
     assert late[0] == 1 and late[-1] == pytest.approx(float(np.mean(1 / held.length)))
-    assert all(a > b for a, b in zip(late, late[1:], strict=False)), "from the latest to the earliest"
+    assert all(a > b for a, b in pairwise(late)), "from the latest to the earliest"
     costs = [point.delay_cost for point in points]
     assert None not in costs and costs == sorted(costs)
     assert len(set(costs)) > 5, "between the ends it is λ that turns"

@@ -50,6 +50,13 @@ def with_classes(target: Target, classes: Sequence[str]) -> Target:
 
 def _matrix(given: Any, classes: Sequence[str]) -> npt.NDArray[np.float64]:
     how = "give a number, or {true class: {decided class: cost}}"
+    if isinstance(given, np.ndarray):
+        if given.shape != (len(classes),) * 2 or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+            raise SettingError(
+                f"cost_per_error is an array of shape {given.shape}; a row of numbers for each of the {len(classes)} "
+                f"true classes is needed, with one for each decided class; or {how}"
+            )
+        return given.astype(np.float64)
     if not isinstance(given, Mapping):
         raise SettingError(f"cost_per_error is a {type(given).__name__}; {how}")
     matrix = np.zeros((len(classes), len(classes)))

@@ -38,12 +38,14 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
             target[name] = _costs(Path(value))
             continue
         try:
-            if not equals or name in target:
+            if not equals or not name or name in target:
                 raise ValueError
             target[name] = float(value)
         except ValueError:
+            table = "; costs by class are a table: cost_per_error=costs.csv" if name == "cost_per_error" else ""
             raise SettingError(
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
+                f"{table}"
             ) from None
     return target
 
@@ -60,7 +62,7 @@ def _costs(path: Path) -> dict[str, dict[str, float]]:
                 try:
                     costs.setdefault(row["true"], {})[row["decided"]] = float(row["cost"])
                 except (TypeError, ValueError):
-                    raise DataError(f"{path}, row {number}: cost is {row['cost']!r}; write a number") from None
+                    raise DataError(f"{path}, row {number}: cost is {row['cost'] or ''!r}; write a number") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not a text file'}") from None
     return costs
