@@ -16,12 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kvec.decide.guarantee import Calibration, Wish, guarantee
+from kvec.decide.guarantee import Calibration, Wish
 from kvec.decide.operating import Held
 from kvec.doors.guaranteeing import calibration, units
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import load
-from kvec.words.errors import DataError
 
 
 def part_of(whole: Calibration, which: np.ndarray) -> Calibration:
@@ -38,16 +37,15 @@ def halves(whole: Calibration, wish: Wish, draws: int, most_keys: int) -> dict[s
     risks, late, costs, refused = [], [], [], 0
     for _ in range(draws):
         is_first = np.isin(whole.unit, rng.permutation(names)[: len(names) // 2])
-        try:
-            promise = guarantee(part_of(whole, is_first), wish, most_keys)
-        except DataError:
+        calibrated = part_of(whole, is_first).sample(wish.kind, most_keys)
+        chosen = calibrated.n_passed(wish.bound, wish.alpha, wish.delta) - 1
+        if chosen < 0:
             refused += 1
             continue
         rest = part_of(whole, ~is_first)
-        sample, chosen = rest.sample(wish.kind, most_keys), promise.n_passed - 1
-        risks.append(sample.observed(chosen))
+        risks.append(rest.sample(wish.kind, most_keys).observed(chosen))
         late.append(float(np.mean(rest.stops[chosen] / rest.length)))
-        costs.append(promise.operating_point.get("delay_cost", np.nan))
+        costs.append(whole.points[chosen].get("delay_cost", np.nan))
     low, middle, high = np.quantile(risks, (0.05, 0.5, 0.95)) if risks else (np.nan,) * 3
     return {
         "units": len(names) // 2, "draws": draws, "refused": refused, "risk_5": low, "risk_50": middle, "risk_95": high,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ NEAR = 0.005  # in earliness: of points this near to the wanted one the most acc
 REACH = 0.02  # in earliness: a point this far from the wanted one is taken for it
 STEP = 0.01  # in earliness: between the points of a grid
 PIECES = (24, 64, 24)  # points of the three pieces of the path
-FINER = 4  # times as many, of which a grid takes its points
+HALVINGS = 5  # of a step of the path, for the points of a grid
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,7 @@ class Held:
     @cached_property
     def path(self) -> tuple[OperatingPoint, ...]:
         """The operating points from latest to earliest."""
-        return self._path(1)
-
-    def _path(self, finer: int) -> tuple[OperatingPoint, ...]:
-        late, middle, early = (finer * n for n in PIECES)
+        late, middle, early = PIECES
         if self.knots is None:
             falls = _spread(self._records(None), late + middle + early)
             return tuple(OperatingPoint(theta) for theta in [NEVER, *falls, 0.0])
@@ -132,14 +130,24 @@ class Held:
 
     def grid(self) -> tuple[OperatingPoint, ...]:
         """Points of the path, each earlier than the one before it: from the end of every sequence to its first item."""
-        path = self._path(FINER)
-        kept, last = [path[0]], 1.0
-        for point in path:
-            late = float(self.earliness(self.stops(point)))
-            if late <= last - STEP:
-                kept.append(point)
-                last = late
-        return (*kept, path[-1]) if late < last else tuple(kept)
+        kept, last = [self.path[0]], 1.0
+        for one, other in pairwise(self.path):
+            for point in [*self._filled(one, other, HALVINGS), other]:
+                late = self._late(point)
+                if late <= last - STEP or (point is self.path[-1] and late < last):
+                    kept.append(point)
+                    last = late
+        return tuple(kept)
+
+    def _filled(self, one: OperatingPoint, other: OperatingPoint, halvings: int) -> list[OperatingPoint]:
+        """Points between two neighbours on the path, where these are far apart."""
+        if not halvings or abs(self._late(one) - self._late(other)) <= STEP:
+            return []
+        middle = _halfway(one, other)
+        return [*self._filled(one, middle, halvings - 1), middle, *self._filled(middle, other, halvings - 1)]
+
+    def _late(self, point: OperatingPoint) -> float:
+        return float(self.earliness(self.stops(point)))
 
     @cached_property
     def along(self) -> Ints:
@@ -209,17 +217,14 @@ class Held:
 
     def _between(self, one: OperatingPoint, other: OperatingPoint, wanted: float) -> OperatingPoint:
         """Bisect between two neighbours on the path, of which one is earlier than wanted and the other later."""
-        is_late = float(self.earliness(self.stops(one))) > wanted
+        is_late = self._late(one) > wanted
         for _ in range(20):
-            cost = one.delay_cost
-            if one.delay_cost is not None and other.delay_cost is not None:
-                cost = float(np.sqrt(one.delay_cost * other.delay_cost))
-            middle = OperatingPoint((one.threshold + other.threshold) / 2, cost)
-            if (float(self.earliness(self.stops(middle))) > wanted) == is_late:
+            middle = _halfway(one, other)
+            if (self._late(middle) > wanted) == is_late:
                 one = middle
             else:
                 other = middle
-        return min(one, other, key=lambda point: abs(float(self.earliness(self.stops(point))) - wanted))
+        return min(one, other, key=lambda point: abs(self._late(point) - wanted))
 
     def _at_accuracy(self, wanted: float) -> OperatingPoint:
         right, late = self.accuracy(self.along), self.earliness(self.along)
@@ -250,6 +255,14 @@ class Held:
             total = total + costs.get("cost_per_second", 0.0) * self.elapsed[at].mean(axis=-1)
         found: Floats = total
         return found
+
+
+def _halfway(one: OperatingPoint, other: OperatingPoint) -> OperatingPoint:
+    """The point between two: θ in the middle, λ on the log scale."""
+    cost = one.delay_cost
+    if one.delay_cost is not None and other.delay_cost is not None:
+        cost = float(np.sqrt(one.delay_cost * other.delay_cost))
+    return OperatingPoint((one.threshold + other.threshold) / 2, cost)
 
 
 def _spread(scores: Floats, n: int) -> list[float]:
