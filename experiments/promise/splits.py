@@ -2,8 +2,9 @@
 
 python experiments/promise/splits.py MODEL DATA [--split test] [--alpha 0.02 0.05] [--draws 200] [-o splits.csv]
 
-The network runs once. A half that is measured is finite, so its share of losses scatters around the true risk; the
-table gives its distribution, how often it exceeds α, and the earliness that was reached.
+The network runs once. Operating points are thresholds θ, or, of a model with knots, delay costs λ. A half that is
+measured is finite, so its share of losses scatters around the true risk; the table gives its distribution, how often it
+exceeds α, the earliness that was reached, and the median λ.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kvec.decide.guarantee import Calibration, Wish, guarantee
-from kvec.doors.guaranteeing import calibration, grid, units
+from kvec.decide.guarantee import Calibration, Wish
+from kvec.decide.operating import Held
+from kvec.doors.guaranteeing import calibration, units
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import load
-from kvec.words.errors import DataError
 
 
 def part_of(whole: Calibration, which: np.ndarray) -> Calibration:
@@ -33,23 +34,24 @@ def halves(whole: Calibration, wish: Wish, draws: int, most_keys: int) -> dict[s
     """The distribution of the risk on the halves that were not calibrated on."""
     rng = np.random.default_rng(0)
     names = np.unique(whole.unit)
-    risks, late, refused = [], [], 0
+    risks, late, costs, refused = [], [], [], 0
     for _ in range(draws):
         is_first = np.isin(whole.unit, rng.permutation(names)[: len(names) // 2])
-        try:
-            promise = guarantee(part_of(whole, is_first), wish, most_keys)
-        except DataError:
+        calibrated = part_of(whole, is_first).sample(wish.kind, most_keys)
+        chosen = calibrated.n_passed(wish.bound, wish.alpha, wish.delta) - 1
+        if chosen < 0:
             refused += 1
             continue
         rest = part_of(whole, ~is_first)
-        sample, chosen = rest.sample(wish.kind, most_keys), promise.n_passed - 1
-        risks.append(sample.observed(chosen))
+        risks.append(rest.sample(wish.kind, most_keys).observed(chosen))
         late.append(float(np.mean(rest.stops[chosen] / rest.length)))
+        costs.append(whole.points[chosen].get("delay_cost", np.nan))
     low, middle, high = np.quantile(risks, (0.05, 0.5, 0.95)) if risks else (np.nan,) * 3
     return {
         "units": len(names) // 2, "draws": draws, "refused": refused, "risk_5": low, "risk_50": middle, "risk_95": high,
         "above_alpha": float(np.mean(np.array(risks) > wish.alpha)) if risks else np.nan,
         "earliness": float(np.mean(late)) if late else np.nan,
+        "delay_cost": float(np.median(costs)) if costs else np.nan,
     }  # fmt: skip
 
 
@@ -69,7 +71,8 @@ def main() -> None:
         table, _ = take_part(table, model.model_.split, wishes.split, wishes.model)
     tangles = model.tangles(table)
     known = tangles.labels[:, 0] >= 0
-    whole = calibration(tangles, model.scores(tangles), known, units(tangles, None), grid(model.model_))
+    points = Held.of(model.model_.validation).grid()
+    whole = calibration(tangles, model.scores(tangles), known, units(tangles, None), points)
     most_keys = int(np.bincount(whole.unit).max())
     rows = []
     for kind in ("early error", "error"):

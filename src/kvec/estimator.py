@@ -17,10 +17,11 @@ from kvec.decide.checkpoint import Trained, load_model, save_model
 from kvec.decide.deployed import Deployed
 from kvec.decide.explain import explain_sequence, find_sequence
 from kvec.decide.halting import decision_table, decisions
-from kvec.decide.operating import Held, OperatingPoint, Target, require_turnable, with_classes
+from kvec.decide.operating import Held, require_turnable
 from kvec.decide.replaying import dropped_items, score_table
 from kvec.decide.scores import Scores
 from kvec.decide.stream import Stream
+from kvec.decide.targets import Target, with_classes
 from kvec.learn.display import TrainingDisplay
 from kvec.learn.fitting import Pretrained, Progress, fit_model
 from kvec.learn.trainer import Run, Step, traces
@@ -202,7 +203,7 @@ class KVEC:
             rule = without(rule, dropped_items(tangles, table["n_observed"].to_numpy()))
         steps = explain_sequence(model.network, tangles, rule, index, model.readiness, model.config.training.block)
         (decision,) = decisions(table[index : index + 1], model.vocabulary.label_names)
-        return Explanation(decision, model.vocabulary.labels[0], model.threshold, steps)
+        return Explanation(decision, model.vocabulary.labels[0], model.threshold, steps, model.delay_cost)
 
     def at(self, **target: Any) -> KVEC:
         """The same model elsewhere on its trade-off, chosen by its scores on the validation part.
@@ -213,10 +214,9 @@ class KVEC:
         """
         trained = self._trained()
         require_turnable(trained.config)
-        now = OperatingPoint(trained.threshold, trained.delay_cost)
         turned = self.__sklearn_clone__()
         wanted = with_classes(target, trained.vocabulary.labels[0])
-        turned.model_ = trained.turned(Held.of(trained.validation).choose(wanted, now))
+        turned.model_ = trained.turned(Held.of(trained.validation).choose(wanted, trained.operating_point))
         return turned
 
     def stream(self, threshold: float | None = None, **limits: Any) -> Stream:

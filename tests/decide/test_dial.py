@@ -120,7 +120,7 @@ def test_errors_may_cost_by_class(model: KVEC, held: Held) -> None:
     assert missed[1] <= missed[0]
     with pytest.raises(SettingError, match="unknown class 'mail' in cost_per_error"):
         model.at(cost_per_error={"mail": {"web": 1.0}})
-    with pytest.raises(SettingError, match=r"write \{true class: \{decided class: cost\}\}"):
+    with pytest.raises(SettingError, match=r"give a number, or \{true class: \{decided class: cost\}\}"):
         model.at(cost_per_error={"web": 1.0})
 
 

@@ -232,10 +232,10 @@ def test_short_flows_are_left_out_as_the_schema_says(tmp_path: Path, refused: Ca
 # -- watching -----------------------------------------------------------------------------------------------------
 
 
-def decided_by_tables(model: Path, mixed: Path, tmp_path: Path) -> dict[str, Any]:
+def decided_by_tables(model: Path, mixed: Path, tmp_path: Path, *more: str) -> dict[str, Any]:
     assert run(["flows", str(mixed), "-o", str(tmp_path / "items.parquet")]) == 0
     output = tmp_path / "decided.ndjson"
-    assert run(["decide", str(model), str(tmp_path / "items.parquet"), "--as-it-is", "-o", str(output)]) == 0
+    assert run(["decide", str(model), str(tmp_path / "items.parquet"), "--as-it-is", "-o", str(output), *more]) == 0
     return decided(output)
 
 
@@ -259,6 +259,15 @@ def test_watch_decides_as_decide_does(model: Path, mixed: Path, tmp_path: Path, 
     items = pl.read_parquet(tmp_path / "items.parquet").filter(pl.col("key") == halted[-1]["key"])
     then = items.head(halted[-1]["n_observed"])
     assert (halted[-1]["bytes"], halted[-1]["time"]) == (then["size"].sum(), then["time"][-1])
+
+
+def test_watch_can_be_told_where_to_work(model: Path, mixed: Path, tmp_path: Path) -> None:
+    output, found = tmp_path / "watched.ndjson", []
+    for at in ("threshold=0", "cost_per_error=1,cost_per_second=0.001", "earliness=1"):
+        assert run(["watch", str(model), str(mixed), "-o", str(output), "--at", at]) == 0
+        assert_same(decided(output), decided_by_tables(model, mixed, tmp_path, "--at", at))
+        found.append(sum(row["n_observed"] for row in decided(output).values()))
+    assert found[0] == 12 and found[0] < found[2] and found == sorted(found)
 
 
 def test_a_silence_is_as_long_as_the_model_says(model: Path, mixed: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_the_promise_is_told_and_written(model: Path, unseen: Path, capsys: pyte
         "promised: at most 10% of sequences are wrong when decided early, though right at their end (90% confidence, "
         "from 60 tangles, "
     )
-    assert f"(before: {before.model_.threshold:.4g})" in out and "another operating point" in out
+    assert f"(before: θ = {before.model_.threshold:.3g})" in out and "another operating point" in out
     after = load(model)
     promise = after.deployed().promised
     assert promise is not None
@@ -83,7 +83,7 @@ def test_as_json_and_per_class(model: Path, unseen: Path, capsys: pytest.Capture
     assert run([*given, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {each["name"] for each in found["classes"]} == set(load(model).classes_)
-    assert found["kind"] == "error" and found["threshold_before"] != found["operating_point"]["threshold"]
+    assert found["kind"] == "error" and found["operating_point_before"] != found["operating_point"]
     assert sum(each["n_sequences"] for each in found["classes"]) == 240
     assert run(given) == 0
     assert "upper bound" in capsys.readouterr().out.splitlines()[4]
@@ -204,7 +204,7 @@ def test_another_operating_point_makes_it_void(
     assert load_deployed(moved).promised is None
     assert run(["decide", str(moved), str(unseen)]) == 0
     err = capsys.readouterr().err
-    assert "is void: it was made for threshold" in err and "promised: at most" not in err
+    assert "is void: it was made for θ = " in err and "promised: at most" not in err
     assert run(["evaluate", str(moved), str(unseen), "--json"]) == 0
     assert "promise" not in json.loads(capsys.readouterr().out)
 

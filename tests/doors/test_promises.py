@@ -107,5 +107,5 @@ def test_what_is_said(promised: Path) -> None:
     assert promise_lines(model, model.threshold) == [line]
     assert promise_lines(replace(model, promise=None)) == []
     (void,) = promise_lines(model, model.threshold / 2)
-    assert "is void: it was made for threshold" in void
+    assert "is void: it was made for θ = " in void
     assert Watcher.of(Stream(replace(model, promise=None))) is None

@@ -1,9 +1,12 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from kvec.doors.cli import run
+from kvec.estimator import load
 from kvec.read.synthetic import demo_traffic
 
 
@@ -45,6 +48,12 @@ def test_every_command_can_be_told_where_to_work(place: Path, capsys: pytest.Cap
         ("speed=1", "unknown target 'speed'"),
         ("earliness=0.1,accuracy=1", "one target at a time"),
         ("threshold=7", "between 0 and 1"),
+        ("=0.1", "--at '=0.1' cannot be read"),
+        ("cost_per_error=inf", "cost_per_error is inf; write a number"),
+        ("cost_per_error=costs.parquet", "costs by class are a table: cost_per_error=costs.csv"),
+        ("cost_per_error=none.csv", "none.csv: cannot be read: No such file"),
+        ("earliness=0.0001", "it lies between"),
+        ("accuracy=1", "cannot be reached: on validation the best is"),
     ],
 )
 def test_a_target_that_makes_no_sense_is_refused(
@@ -52,3 +61,102 @@ def test_a_target_that_makes_no_sense_is_refused(
 ) -> None:
     assert run(["decide", str(place / "model"), str(place / "newer.parquet"), "--at", at]) == 2
     assert says in capsys.readouterr().err
+
+
+WORDS = (
+    "earliness=0.4", "accuracy=0.2", "cost_per_error=1,cost_per_item=0.01", "cost_per_error=1, cost_per_second=0.05",
+    "cost_per_error={costs},cost_per_item=0.02", "threshold=0.02",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def costs(place: Path) -> Path:
+    classes = load(place / "model").model_.vocabulary.labels[0]
+    lines = [f"{a},{b},{5 if a == 'scan' else 1}" for a in classes for b in classes if a != b]
+    (place / "costs.csv").write_text("\n".join(["true,decided,cost", *lines]))
+    return place / "costs.csv"
+
+
+@pytest.fixture(scope="module")
+def plain(place: Path) -> Path:
+    """A model without knots."""
+    words = ["train", str(place / "train.parquet"), "--epochs", "1", "--quiet", "-o", str(place / "plain")]
+    sizes = ["encoder.width=16", "encoder.heads=2", "encoder.feed_forward=16", "encoder.fusion=16"]
+    assert run([*words, *(word for size in sizes for word in ("--set", size))]) == 0
+    return place / "plain"
+
+
+@pytest.mark.parametrize("kind", ["knots", "plain"])
+def test_every_word_means_the_same_to_every_command(
+    place: Path, plain: Path, costs: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = place / "model" if kind == "knots" else plain
+    few = demo_traffic(6, seed=4)
+    few.write_parquet(tmp_path / "few.parquet")
+    data, key = str(tmp_path / "few.parquet"), str(few["key"][0])
+    words = [*WORDS, "delay_cost=0.5", "delay_cost=2,threshold=0.03"] if kind == "knots" else WORDS
+    for word in words:
+        at = ["--at", word.format(costs=costs)]
+        capsys.readouterr()
+        decided = {}
+        for command in ("decide", "stream"):
+            out = tmp_path / f"{command}.ndjson"
+            assert run([command, str(model), data, "-o", str(out), *at]) == 0, word
+            rows = [json.loads(line) for line in out.read_text().splitlines()]
+            decided[command] = {row["id"]: (row["label"], row["n_observed"]) for row in rows}
+        assert decided["decide"] == decided["stream"], word
+        capsys.readouterr()
+        assert run(["evaluate", str(model), data, "--json", *at]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["delay_cost"] is None) == (kind == "plain")
+        counts = [n for _, n in decided["decide"].values()]
+        assert found["mean_n_observed"] == pytest.approx(sum(counts) / len(counts)), word
+        assert run(["explain", str(model), data, "--key", key, "--json", *at]) == 0
+        explained = json.loads(capsys.readouterr().out)
+        assert explained["decision"]["n_observed"] == decided["decide"][explained["id"]][1], word
+        assert (explained["threshold"], explained["delay_cost"]) == (found["threshold"], found["delay_cost"])
+
+
+def test_models_without_knots_say_what_they_can_be_aimed_at(
+    place: Path, plain: Path, refused: Callable[..., str]
+) -> None:
+    line = refused("decide", plain, place / "newer.parquet", "--at", "delay_cost=2")
+    assert "knows one delay cost alone; aim at earliness, accuracy or costs, or train it with encoder.knots=9" in line
+
+
+def test_triggers_that_cannot_aim_at_a_target_are_left_out(
+    place: Path, costs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tune = ["tune", str(place / "model"), str(place / "newer.parquet"), "-o", str(place / "aimed"), "--at"]
+    for target, tried in (
+        ("accuracy=0.2", ("hazard", "calibrated")),
+        (f"cost_per_error={costs},cost_per_item=0.02", ("hazard", "calibrated")),
+        ("delay_cost=2", ("hazard",)),
+    ):
+        assert run([*tune, target]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert tuple(line.split()[0] for line in lines[4:-1]) == tried, target
+        assert ("cost" in lines[2].split()) == ("cost_per" in target)
+    assert load(place / "aimed").model_.delay_cost == 2
+
+
+def test_one_tangle_has_no_halves(place: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    one = demo_traffic(30, seed=3).with_columns(key=pl.format("{}-{}", "tangle", "key"), tangle=pl.lit(0))
+    one.sort("time").write_parquet(tmp_path / "one.parquet")
+    line = refused("tune", place / "model", tmp_path / "one.parquet", "-o", tmp_path / "tuned")
+    assert "one half has 0 labelled sequences" in line and "--trigger hazard" in line
+
+
+@pytest.mark.parametrize(
+    ("trigger", "at", "says"),
+    [
+        ("induction", "cost_per_error=0,cost_per_item=1", "weighs items against errors"),
+        ("induction", "earliness=7", "at most 1"),
+        ("calibrated", "delay_cost=1", "takes no delay cost"),
+    ],
+)
+def test_a_trigger_says_what_it_cannot_aim_at(
+    place: Path, trigger: str, at: str, says: str, refused: Callable[..., str]
+) -> None:
+    given = ("tune", place / "model", place / "newer.parquet", "-o", place / "never")
+    assert says in refused(*given, "--trigger", trigger, "--at", at)

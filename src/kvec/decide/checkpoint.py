@@ -63,6 +63,11 @@ class Trained:
     seen: npt.NDArray[np.uint64] | None = None  # marks of the sequences it has seen (tangle.seen); None: not known
     promise: Promise | None = None  # as it was made, perhaps for another operating point
 
+    @property
+    def operating_point(self) -> OperatingPoint:
+        """Where on the trade-off it decides."""
+        return OperatingPoint(self.threshold, self.delay_cost)
+
     def turned(self, point: OperatingPoint) -> Trained:
         """The same model at another operating point."""
         network = copy.deepcopy(self.network)
@@ -82,6 +87,7 @@ class Trained:
             self.threshold,
             self.readiness,
             self.promise,
+            self.delay_cost,
         )
 
 
@@ -160,8 +166,7 @@ def load_model(path: str | Path) -> Trained:
         return Trained(
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
-            kept, folder.card["about"], deployed.readiness, folder.card["operating_point"].get("delay_cost"), seen,
-            deployed.promise,
+            kept, folder.card["about"], deployed.readiness, deployed.delay_cost, seen, deployed.promise,
         )  # fmt: skip
 
 

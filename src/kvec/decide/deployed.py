@@ -16,9 +16,10 @@ from safetensors.numpy import load as load_arrays
 
 from kvec.decide.dial import mixture
 from kvec.decide.folder import Folder, as_damage, read_folder
-from kvec.decide.operating import Held, OperatingPoint, Target, require_turnable, with_classes
+from kvec.decide.operating import Held, OperatingPoint, require_turnable
 from kvec.decide.promise import Promise
 from kvec.decide.readiness import Readiness
+from kvec.decide.targets import Target, with_classes
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
@@ -37,23 +38,24 @@ class Deployed:
     threshold: float
     readiness: Readiness = field(default_factory=Readiness)
     promise: Promise | None = None  # as it was made, perhaps for another operating point
+    delay_cost: float | None = None  # where its dial stands, if it has one; the weights hold the same
 
     @property
-    def operating_point(self) -> dict[str, float]:
+    def operating_point(self) -> OperatingPoint:
         """Where on the trade-off it decides."""
-        return {"threshold": self.threshold}
+        return OperatingPoint(self.threshold, self.delay_cost)
 
     @cached_property
     def promised(self) -> Promise | None:
         """The promise, where it is about this model as it is now."""
         made = self.promise
-        return made if made is not None and made.is_about(self.operating_point, self.hash) else None
+        return made if made is not None and made.is_about(self.operating_point.to_dict(), self.hash) else None
 
     @cached_property
     def hash(self) -> str:
-        """Of everything that scores depend on."""
+        """Of everything that scores depend on but the operating point."""
         found = hashlib.blake2b(digest_size=16)
-        for name in sorted(self.weights):
+        for name in sorted(set(self.weights) - ({"dial"} if self.delay_cost is not None else set())):
             found.update(name.encode() + np.ascontiguousarray(self.weights[name]).tobytes())
         settings = {k: v for k, v in self.config.to_dict().items() if k in ("visibility", "encoder")}
         after_halt = self.config.deciding.after_halt
@@ -69,17 +71,15 @@ class Deployed:
 
     def turned(self, point: OperatingPoint) -> Deployed:
         """The same model at another operating point."""
-        weights = dict(self.weights)
-        if point.delay_cost is not None:
-            weights["dial"] = mixture(point.delay_cost, len(weights["dial"]))[0].astype(weights["dial"].dtype)
-        return replace(self, weights=weights, threshold=point.threshold)
+        weights = _dialled(self.weights, point.delay_cost)
+        return replace(self, weights=weights, threshold=point.threshold, delay_cost=point.delay_cost)
 
     def to_plain(self) -> dict[str, Any]:
         """All but the weights as plain data."""
         return {
             "vocabulary": self.vocabulary.to_dict(), "schema": self.schema.to_dict(), "config": self.config.to_dict(),
             "has_time": self.has_time, "threshold": self.threshold, "readiness": self.readiness.to_plain(),
-            "promise": self.promise.to_dict() if self.promise else None,
+            "promise": self.promise.to_dict() if self.promise else None, "delay_cost": self.delay_cost,
         }  # fmt: skip
 
     @classmethod
@@ -88,7 +88,7 @@ class Deployed:
         return cls(
             weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
             Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
-            Readiness.from_plain(plain.get("readiness")), _promise(plain.get("promise")),
+            Readiness.from_plain(plain.get("readiness")), _promise(plain.get("promise")), plain.get("delay_cost"),
         )  # fmt: skip
 
 
@@ -110,16 +110,26 @@ def deployed(given: Deployable) -> Deployed:
 def deploy(folder: Folder) -> Deployed:
     """The model in a folder that was read."""
     where = str(folder.path / "kvec.json")
+    point = OperatingPoint.from_dict(folder.card["operating_point"])
     return Deployed(
-        load_arrays(folder.files["weights.safetensors"]),
+        _dialled(load_arrays(folder.files["weights.safetensors"]), point.delay_cost),
         Vocabulary.from_dict(json.loads(folder.files["vocabulary.json"])),
         Schema.from_dict(folder.card["schema"], where=where),
         Config.from_dict(folder.card["settings"], where=where),
         folder.card["has_time"],
-        float(folder.card["operating_point"]["threshold"]),
+        point.threshold,
         Readiness.from_plain(folder.card.get("readiness")),
         _promise(folder.card.get("promise")),
+        point.delay_cost,
     )
+
+
+def _dialled(weights: Mapping[str, npt.NDArray[Any]], delay_cost: float | None) -> dict[str, npt.NDArray[Any]]:
+    """The weights with the dial at a delay cost, where it has one."""
+    if delay_cost is None:
+        return dict(weights)
+    dial = weights["dial"]
+    return {**weights, "dial": mixture(delay_cost, len(dial))[0].astype(dial.dtype)}
 
 
 def _promise(plain: Mapping[str, Any] | None) -> Promise | None:
@@ -136,6 +146,5 @@ def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
         kept = load_arrays(folder.files["validation.safetensors"])
         kept.pop("seen", None)
         held = Held.of(kept)
-        now = OperatingPoint(model.threshold, folder.card["operating_point"].get("delay_cost"))
     require_turnable(model.config)
-    return model.turned(held.choose(with_classes(target, model.vocabulary.labels[0]), now))
+    return model.turned(held.choose(with_classes(target, model.vocabulary.labels[0]), model.operating_point))

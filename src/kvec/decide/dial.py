@@ -6,6 +6,8 @@ a given λ that is again one linear head, so turning the dial costs a stream not
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,6 +27,15 @@ def mixture(costs: npt.ArrayLike, knots: int) -> Floats:
     place = np.log(np.clip(given, LEAST, MOST) / LEAST) / np.log(MOST / LEAST) * (knots - 1)
     shares: Floats = np.clip(1 - np.abs(place[:, None] - np.arange(knots)), 0, 1)
     return shares.round(12)
+
+
+def halting_scores(knots: npt.NDArray[Any], delay_cost: float) -> npt.NDArray[np.float32]:
+    """(N,) halting scores at a delay cost, from the logits at P knots, (N, P); rounded as the network rounds them."""
+    dial = mixture(delay_cost, knots.shape[1])[0].astype(np.float32)
+    logits = (knots.astype(np.float32) * dial).sum(axis=1)
+    with np.errstate(over="ignore"):
+        scores: npt.NDArray[np.float32] = 1 / (1 + np.exp(-logits))
+    return scores
 
 
 def draw_costs(rng: np.random.Generator, n: int) -> Floats:

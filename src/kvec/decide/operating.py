@@ -8,31 +8,30 @@ Letters: S sequences, N items, P knots, M points.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kvec.decide.dial import LEAST, MOST, mixture
+from kvec.decide.dial import LEAST, MOST, halting_scores
 from kvec.decide.held import some_of
+from kvec.decide.targets import COSTS, Target, require_target
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
-from kvec.words.plain import require_known
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 OWN_WORD = 0.5  # θ at which a policy halts where halting costs it less than waiting
 NEVER = 2.0  # θ that no score reaches
 NEAR = 0.005  # in earliness: of points this near to the wanted one the most accurate is taken
+REACH = 0.02  # in earliness: a point this far from the wanted one is taken for it
+STEP = 0.01  # in earliness: between the points of a grid
 PIECES = (24, 64, 24)  # points of the three pieces of the path
-TARGETS = ("earliness", "accuracy", "threshold", "delay_cost", "cost_per_error", "cost_per_item", "cost_per_second")
-COSTS = ("cost_per_error", "cost_per_item", "cost_per_second")
-
-
-Target = Mapping[str, Any]  # by name, numbers; `cost_per_error` may be a matrix, (true class, decided class)
+HALVINGS = 5  # of a step of the path, for the points of a grid
 
 
 @dataclass(frozen=True)
@@ -42,20 +41,19 @@ class OperatingPoint:
     threshold: float
     delay_cost: float | None = None
 
+    def to_dict(self) -> dict[str, float]:
+        """Plain data for a promise or a card, without what the policy does not have."""
+        return {"threshold": self.threshold} | ({} if self.delay_cost is None else {"delay_cost": self.delay_cost})
 
-def with_classes(target: Target, classes: Sequence[str]) -> Target:
-    """The target with costs of errors by class, if they are {true class: {decided class: cost}}, as a matrix."""
-    given = target.get("cost_per_error")
-    if not isinstance(given, Mapping):
-        return target
-    matrix = np.zeros((len(classes), len(classes)))
-    for true, row in given.items():
-        if not isinstance(row, Mapping):
-            raise SettingError(f"cost_per_error[{true!r}] is {row!r}; write {{true class: {{decided class: cost}}}}")
-        for decided, cost in row.items():
-            require_known([str(true), str(decided)], classes, "class", "cost_per_error")
-            matrix[classes.index(str(true)), classes.index(str(decided))] = cost
-    return {**target, "cost_per_error": matrix}
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> OperatingPoint:
+        """Read what `to_dict` wrote, or a card."""
+        cost = plain.get("delay_cost")
+        return cls(float(plain["threshold"]), None if cost is None else float(cost))
+
+    def __str__(self) -> str:
+        """As it is shown."""
+        return f"θ = {self.threshold:.3g}" + ("" if self.delay_cost is None else f", λ = {self.delay_cost:.3g}")
 
 
 def require_turnable(config: Config) -> None:
@@ -71,7 +69,8 @@ class Held:
     """What validation tells of the trade-off."""
 
     offsets: Ints  # (S + 1,)
-    knots: Floats  # (N, P) logits of Halt at each knot
+    halt: Floats  # (N,) halting scores
+    knots: npt.NDArray[np.float32] | None  # (N, P) logits of Halt at each knot of the dial, where there is one
     predicted: Ints  # (N,) the class that each item would be decided for
     truth: Ints  # (S,)
     elapsed: Floats | None  # (N,) seconds since the sequence began, where there are times
@@ -80,12 +79,10 @@ class Held:
     def of(cls, kept: Mapping[str, npt.NDArray[Any]]) -> Held:
         """From the validation arrays of a model folder."""
         kept = some_of(dict(kept), kept["labels"][:, 0] >= 0)
-        with np.errstate(divide="ignore"):
-            score = kept["halt"].astype(np.float64)
-            knots = kept["knots"] if "knots" in kept else np.log(score / (1 - score))[:, None]
         return cls(
             kept["offsets"],
-            knots.astype(np.float64),
+            kept["halt"].astype(np.float64),
+            kept.get("knots"),
             kept["classes.0"].argmax(axis=1),
             kept["labels"][:, 0].astype(np.int64),
             kept["elapsed"].astype(np.float64) if "elapsed" in kept else None,
@@ -96,20 +93,15 @@ class Held:
         """(S,) items of each sequence."""
         return np.diff(self.offsets)
 
-    @property
-    def n_knots(self) -> int:
-        """P."""
-        return int(self.knots.shape[1])
-
     def scores(self, delay_cost: float | None) -> Floats:
         """(N,) halting scores at a delay cost."""
-        dial = mixture(LEAST if delay_cost is None else delay_cost, self.n_knots)[0]
-        scores: Floats = 1 / (1 + np.exp(-(self.knots @ dial)))
-        return scores
+        if self.knots is None:
+            return self.halt
+        return halting_scores(self.knots, LEAST if delay_cost is None else delay_cost).astype(np.float64)
 
     def stops(self, point: OperatingPoint) -> Ints:
         """(S,) items seen of each sequence at an operating point."""
-        place = np.arange(len(self.knots))
+        place = np.arange(len(self.halt))
         reached = np.where(self.scores(point.delay_cost) >= point.threshold, place, len(place))
         first = np.minimum.reduceat(reached, self.offsets[:-1])
         return np.minimum(first - self.offsets[:-1] + 1, self.length)
@@ -117,21 +109,45 @@ class Held:
     @cached_property
     def path(self) -> tuple[OperatingPoint, ...]:
         """The operating points from latest to earliest."""
-        if self.n_knots == 1:
-            scores = np.unique(np.quantile(self.scores(None), np.linspace(0, 1, sum(PIECES))))
-            return tuple(OperatingPoint(float(theta)) for theta in [NEVER, *scores[::-1], 0.0])
         late, middle, early = PIECES
-        first = np.maximum.reduceat(self.scores(LEAST), self.offsets[:-1])
-        falls = np.quantile(np.maximum(first, OWN_WORD), np.linspace(1, 0, late))
-        last = self.scores(MOST)[self.offsets[:-1]]
-        ends = np.quantile(np.minimum(last, OWN_WORD), np.linspace(1, 0, early))
+        if self.knots is None:
+            falls = _spread(self._records(None), late + middle + early)
+            return tuple(OperatingPoint(theta) for theta in [NEVER, *falls, 0.0])
+        first, last = self._records(LEAST), self._records(MOST)
         return (
             OperatingPoint(NEVER, LEAST),
-            *(OperatingPoint(float(theta), LEAST) for theta in np.unique(falls)[::-1]),
+            *(OperatingPoint(theta, LEAST) for theta in _spread(first[first > OWN_WORD], late)),
             *(OperatingPoint(OWN_WORD, float(cost)) for cost in np.geomspace(LEAST, MOST, middle)),
-            *(OperatingPoint(float(theta), MOST) for theta in np.unique(ends)[::-1]),
+            *(OperatingPoint(theta, MOST) for theta in _spread(last[last < OWN_WORD], early)),
             OperatingPoint(0.0, MOST),
         )
+
+    def _records(self, delay_cost: float | None) -> Floats:
+        """The scores that top all earlier ones of their sequence: only there can it halt."""
+        scores = self.scores(delay_cost)
+        top = np.maximum.accumulate(2 * np.repeat(np.arange(len(self.length)), self.length) + scores)
+        return scores[np.diff(top, prepend=-1.0) > 0]
+
+    def grid(self) -> tuple[OperatingPoint, ...]:
+        """Points of the path, each earlier than the one before it: from the end of every sequence to its first item."""
+        kept, last = [self.path[0]], 1.0
+        for one, other in pairwise(self.path):
+            for point in [*self._filled(one, other, HALVINGS), other]:
+                late = self._late(point)
+                if late <= last - STEP or (point is self.path[-1] and late < last):
+                    kept.append(point)
+                    last = late
+        return tuple(kept)
+
+    def _filled(self, one: OperatingPoint, other: OperatingPoint, halvings: int) -> list[OperatingPoint]:
+        """Points between two neighbours on the path, where these are far apart."""
+        if not halvings or abs(self._late(one) - self._late(other)) <= STEP:
+            return []
+        middle = _halfway(one, other)
+        return [*self._filled(one, middle, halvings - 1), middle, *self._filled(middle, other, halvings - 1)]
+
+    def _late(self, point: OperatingPoint) -> float:
+        return float(self.earliness(self.stops(point)))
 
     @cached_property
     def along(self) -> Ints:
@@ -156,35 +172,32 @@ class Held:
 
     def choose(self, target: Target, now: OperatingPoint) -> OperatingPoint:
         """The operating point that meets a target best on validation; one that none meets is refused."""
-        if not target:
-            raise SettingError(f"say what to aim at: {', '.join(TARGETS)}")
-        if unknown := set(target) - set(TARGETS):
-            raise SettingError(f"unknown target {min(unknown)!r}; known: {', '.join(TARGETS)}")
+        require_target(target)
         if set(target) <= set(COSTS):
             return self._cheapest(target)
-        if len(target) > 1 and set(target) != {"threshold", "delay_cost"}:
-            raise SettingError(f"one target at a time, or costs together; found {', '.join(target)}")
-        name, value = next(iter(target.items()))
-        if name in ("threshold", "delay_cost"):
-            return self._given(target, now)
-        if not 0 < value <= 1:
-            raise SettingError(f"{name} is {value:g}; it must lie above 0 and be at most 1")
-        return self._at_earliness(value) if name == "earliness" else self._at_accuracy(value)
+        if "earliness" in target:
+            return self._at_earliness(target["earliness"])
+        return self._at_accuracy(target["accuracy"]) if "accuracy" in target else self._given(target, now)
 
     def _given(self, target: Target, now: OperatingPoint) -> OperatingPoint:
         theta = target.get("threshold", OWN_WORD if "delay_cost" in target else now.threshold)
         cost = target.get("delay_cost", now.delay_cost)
         if not 0 <= theta <= 1:
             raise SettingError(f"the threshold is {theta:g}; it must lie between 0 and 1")
-        if "delay_cost" in target and self.n_knots == 1:
-            raise SettingError("this model knows one delay cost alone; train it with encoder.knots=9 to turn it")
-        if cost is not None and not LEAST <= cost <= MOST and self.n_knots > 1:
+        if "delay_cost" not in target:
+            return OperatingPoint(float(theta), cost)
+        if self.knots is None:
+            raise SettingError(
+                "what halts this model knows one delay cost alone; aim at earliness, accuracy or costs, or train it "
+                "with encoder.knots=9"
+            )
+        if not LEAST <= cost <= MOST:
             raise SettingError(f"the delay cost is {cost:g}; it must lie between {LEAST:g} and {MOST:g}")
-        return OperatingPoint(theta, cost)
+        return OperatingPoint(float(theta), float(cost))
 
     def _at_earliness(self, wanted: float) -> OperatingPoint:
         late = self.earliness(self.along)
-        if wanted < late.min() - 0.02 or wanted > late.max() + 0.02:
+        if not late.min() - REACH <= wanted <= late.max() + REACH:
             raise SettingError(
                 f"earliness {wanted:g} cannot be reached: on validation it lies between {late.min():.3f} (one item of "
                 f"each sequence) and {late.max():.3f}"
@@ -194,22 +207,24 @@ class Held:
             points.append(self._between(self.path[k], self.path[k + 1], wanted))
         stops = np.stack([self.stops(point) for point in points])
         error = np.abs(self.earliness(stops) - wanted)
+        if error.min() > REACH:
+            below, above = late[late < wanted].max(), late[late > wanted].min()
+            raise SettingError(
+                f"earliness {wanted:g} cannot be reached: on validation the nearest are {below:.3f} and {above:.3f}"
+            )
         near = np.flatnonzero(error <= max(error.min(), NEAR))
         return points[int(near[self.accuracy(stops[near]).argmax()])]
 
     def _between(self, one: OperatingPoint, other: OperatingPoint, wanted: float) -> OperatingPoint:
         """Bisect between two neighbours on the path, of which one is earlier than wanted and the other later."""
-        is_late = float(self.earliness(self.stops(one))) > wanted
+        is_late = self._late(one) > wanted
         for _ in range(20):
-            cost = one.delay_cost
-            if one.delay_cost is not None and other.delay_cost is not None:
-                cost = float(np.sqrt(one.delay_cost * other.delay_cost))
-            middle = OperatingPoint((one.threshold + other.threshold) / 2, cost)
-            if (float(self.earliness(self.stops(middle))) > wanted) == is_late:
+            middle = _halfway(one, other)
+            if (self._late(middle) > wanted) == is_late:
                 one = middle
             else:
                 other = middle
-        return min(one, other, key=lambda point: abs(float(self.earliness(self.stops(point))) - wanted))
+        return min(one, other, key=lambda point: abs(self._late(point) - wanted))
 
     def _at_accuracy(self, wanted: float) -> OperatingPoint:
         right, late = self.accuracy(self.along), self.earliness(self.along)
@@ -223,17 +238,36 @@ class Held:
         return self.path[int(meeting[late[meeting].argmin()])]
 
     def _cheapest(self, costs: Target) -> OperatingPoint:
-        if any(not np.all(np.asarray(c) >= 0) for c in costs.values()) or not any(np.any(c) for c in costs.values()):
-            raise SettingError("costs must be numbers from 0 on, and one of them above 0")
+        return self.path[int(np.argmin(self.cost(self.along, costs)))]
+
+    def cost(self, stops: Ints, costs: Target) -> Floats:
+        """(…,) what a sequence costs on average when it is decided there."""
         if costs.get("cost_per_second") and self.elapsed is None:
             raise SettingError("cost_per_second needs times, which the training data did not have; use cost_per_item")
-        at = self.offsets[:-1] + self.along - 1
+        at = self.offsets[:-1] + stops - 1
         error = costs.get("cost_per_error", 0.0)
         if isinstance(error, np.ndarray):
-            total = error[self.truth, self.predicted[at]].mean(axis=1)
+            total = error[self.truth, self.predicted[at]].mean(axis=-1)
         else:
-            total = error * (1 - self.accuracy(self.along))
-        total = total + costs.get("cost_per_item", 0.0) * self.along.mean(axis=1)
+            total = error * (1 - self.accuracy(stops))
+        total = total + costs.get("cost_per_item", 0.0) * stops.mean(axis=-1)
         if self.elapsed is not None:
-            total = total + costs.get("cost_per_second", 0.0) * self.elapsed[at].mean(axis=1)
-        return self.path[int(np.argmin(total))]
+            total = total + costs.get("cost_per_second", 0.0) * self.elapsed[at].mean(axis=-1)
+        found: Floats = total
+        return found
+
+
+def _halfway(one: OperatingPoint, other: OperatingPoint) -> OperatingPoint:
+    """The point between two: θ in the middle, λ on the log scale."""
+    cost = one.delay_cost
+    if one.delay_cost is not None and other.delay_cost is not None:
+        cost = float(np.sqrt(one.delay_cost * other.delay_cost))
+    return OperatingPoint((one.threshold + other.threshold) / 2, cost)
+
+
+def _spread(scores: Floats, n: int) -> list[float]:
+    """Up to n of these scores, spread evenly over their ranks, from the highest to the lowest."""
+    if not scores.size:
+        return []
+    found: list[float] = np.unique(np.quantile(scores, np.linspace(0, 1, n), method="nearest"))[::-1].tolist()
+    return found

@@ -32,18 +32,20 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
     {'cost_per_error': 1.0, 'cost_per_item': 0.01}
     """
     target: dict[str, Any] = {}
-    for entry in (part for text in given or () for part in text.split(",")):
-        name, equals, value = entry.partition("=")
-        if name == "cost_per_error" and value.endswith(".csv"):
+    for entry in (part.strip() for text in given or () for part in text.split(",")):
+        name, equals, value = (part.strip() for part in entry.partition("="))
+        if name == "cost_per_error" and name not in target and value.endswith(".csv"):
             target[name] = _costs(Path(value))
             continue
         try:
-            if not equals or name.strip() in target:
+            if not equals or not name or name in target:
                 raise ValueError
-            target[name.strip()] = float(value)
+            target[name] = float(value)
         except ValueError:
+            table = "; costs by class are a table: cost_per_error=costs.csv" if name == "cost_per_error" else ""
             raise SettingError(
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
+                f"{table}"
             ) from None
     return target
 
@@ -60,7 +62,7 @@ def _costs(path: Path) -> dict[str, dict[str, float]]:
                 try:
                     costs.setdefault(row["true"], {})[row["decided"]] = float(row["cost"])
                 except (TypeError, ValueError):
-                    raise DataError(f"{path}, row {number}: cost is {row['cost']!r}; write a number") from None
+                    raise DataError(f"{path}, row {number}: cost is {row['cost'] or ''!r}; write a number") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not a text file'}") from None
     return costs

@@ -18,6 +18,7 @@ from kvec.doors.flow_view import FlowView
 from kvec.doors.messages import say
 from kvec.doors.outlets import Outlet
 from kvec.doors.packet_sources import Files, Interface, open_packets, require_seconds
+from kvec.doors.promises import promise_lines
 from kvec.doors.running import Stopping
 from kvec.doors.splitting import Splitter
 from kvec.doors.summary import counted
@@ -70,6 +71,8 @@ def watch_packets(wishes: Wishes) -> int:
     settings = model.schema.packets or FlowSettings()
     limits = ({"expiry": settings.idle} if model.schema.expiry is None else {}) | dict(wishes.limits or {})
     stream = Stream(model, Limits.of(limits), wishes.threshold)
+    for line in promise_lines(model, stream.threshold):
+        say(line)
     source = open_packets(
         wishes.captures, wishes.interface, wishes.filter, wishes.speed, wishes.snap, wishes.promiscuous
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -18,15 +18,16 @@ from kvec.decide.drift import reference
 from kvec.decide.folder import rewrite_card
 from kvec.decide.guarantee import Calibration, Wish, guarantee
 from kvec.decide.halting import first_halts
+from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.scores import Scores
-from kvec.doors.measuring import require_truth, validation_traces
+from kvec.doors.doubts import training_data
+from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
 from kvec.doors.show import scoring
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import KVEC, load
 from kvec.read.table import Table
-from kvec.report.curves import threshold_curve
 from kvec.report.text import table as text_table
 from kvec.tangle.seen import seen_again, seen_marks
 from kvec.tangle.tangles import Tangles
@@ -74,37 +75,42 @@ def guarantee_model(wishes: Wishes) -> str:
     _warn_of_groups(tangles, unit)
     most_keys = _most_keys(wishes, trained)
     _require_few_keys(tangles, unit, known, most_keys, wishes)
-    found = calibration(tangles, scores, known, unit, grid(trained), wishes.block)
+    found = calibration(tangles, scores, known, unit, Held.of(trained.validation).grid(), wishes.block)
     promise = guarantee(
         found, wish, most_keys, trained.vocabulary.label_names[0], _most_of_classes(wishes, trained, most_keys)
     )
+    point = OperatingPoint.from_dict(promise.operating_point)
     promise = replace(
-        promise, made=date.today().isoformat(), model=model.deployed().hash,
+        promise, made=date.today().isoformat(), model=model.deployed().turned(point).hash,
         calibration=hashlib.blake2b(seen_marks(table.frame).tobytes(), digest_size=16).hexdigest(),
-        reference=_reference(model, tangles, scores, promise),
+        reference=_reference(model, tangles, scores, point, wishes.block),
     )  # fmt: skip
     rewrite_card(wishes.model, operating_point=promise.operating_point, promise=promise.to_dict())
     if wishes.as_json:
-        return json.dumps(promise.to_dict() | {"threshold_before": trained.threshold}, allow_nan=False)
-    return _told(promise, trained.threshold, wishes)
+        before = {"operating_point_before": trained.operating_point.to_dict()}
+        return json.dumps(promise.to_dict() | before, allow_nan=False)
+    return _told(promise, trained.operating_point, wishes)
 
 
 def calibration(
     tangles: Tangles, scores: Scores, known: npt.NDArray[np.bool_], unit: npt.NDArray[np.int64],
-    thresholds: npt.NDArray[np.float64], block: float | None = None,
+    points: Sequence[OperatingPoint], block: float | None = None,
 ) -> Calibration:  # fmt: skip
-    """The known sequences at these thresholds, which go from the latest to the earliest."""
+    """The known sequences at these operating points, which go from the latest to the earliest."""
     length = tangles.sequences.length.astype(np.int64)[known]
     start = scores.offsets[:-1][known]
     truth = tangles.labels[known, 0].astype(np.int64)
     predicted = scores.classes[0].argmax(axis=1)
-    halts = np.stack([first_halts(scores, threshold)[known] for threshold in thresholds])
+    halts = np.stack([_halts(scores, point)[known] for point in points])
     stops = np.where(halts > 0, halts, length)
-    points = [{"threshold": float(threshold)} for threshold in thresholds]
-    is_right = predicted[start + stops - 1] == truth
     return Calibration(
-        points, stops, is_right, length, predicted[start + length - 1] == truth, truth, unit[known], block
-    )
+        [point.to_dict() for point in points], stops, predicted[start + stops - 1] == truth, length,
+        predicted[start + length - 1] == truth, truth, unit[known], block,
+    )  # fmt: skip
+
+
+def _halts(scores: Scores, point: OperatingPoint) -> npt.NDArray[np.int64]:
+    return first_halts(scores.turned(point.delay_cost), point.threshold)
 
 
 def units(tangles: Tangles, block: float | None) -> npt.NDArray[np.int64]:
@@ -153,7 +159,8 @@ def _unseen(wishes: Wishes, trained: Trained) -> Table:
     again = seen_again(table.frame, trained.seen, by_tangle=is_apart)
     if again.height:
         tangle, key = again.row(0)
-        way_out = "leave them out" if trained.split is None else "use the part that was held out: --split test"
+        holds_all = wishes.part is None and training_data(table.frame, trained.split, wishes.data)
+        way_out = "use the part that was held out: --split test" if holds_all else "leave them out"
         raise DataError(
             f"{wishes.data}: {again.height:,} sequences, such as key {key!r} of tangle {tangle!r}, were used in "
             f"training, validation or tuning, so nothing can be promised on them; {way_out}"
@@ -170,12 +177,6 @@ def _labelled(tangles: Tangles, trained: Trained) -> npt.NDArray[np.bool_]:
     if n := int((~known).sum()):
         say(f"{n:,} sequences without a label are left out; the promise is about labelled ones")
     return known
-
-
-def grid(trained: Trained) -> npt.NDArray[np.float64]:
-    """Thresholds from the latest to the earliest, by validation alone: at 1 sequences are read to their end."""
-    reached = threshold_curve(validation_traces(trained)).setting
-    return np.concatenate([[1.0], np.unique(reached[reached < 1])[::-1]])
 
 
 def _validation_keys(trained: Trained, of: int | None = None) -> int:
@@ -229,25 +230,27 @@ def _warn_of_groups(tangles: Tangles, unit: npt.NDArray[np.int64]) -> None:
             )
 
 
-def _reference(model: KVEC, tangles: Tangles, scores: Scores, promise: Promise) -> dict[str, str]:
+def _reference(
+    model: KVEC, tangles: Tangles, scores: Scores, point: OperatingPoint, block: float | None
+) -> dict[str, str]:
     """What decisions look like at the promised point, unit by unit, as a stream would tell them."""
-    halts = first_halts(scores, promise.operating_point["threshold"])
+    halts = _halts(scores, point)
     stops = np.where(halts > 0, halts, tangles.sequences.length)
     at = scores.offsets[:-1] + stops - 1
     shares = scores.classes[0][at]
     unit = tangles.given[tangles.tangle_of].astype(np.int64)
-    if promise.block is not None and tangles.time is not None:
-        unit = _blocks(unit, tangles.time[tangles.sequences.by_sequence[at]], promise.block)
+    if block is not None and tangles.time is not None:
+        unit = _blocks(unit, tangles.time[tangles.sequences.by_sequence[at]], block)
     classes = model.model_.vocabulary.labels[0]
     return reference(unit, shares.max(axis=1).astype(np.float64), stops, shares.argmax(axis=1), classes)
 
 
-def _told(promise: Promise, before: float, wishes: Wishes) -> str:
-    threshold = promise.operating_point["threshold"]
+def _told(promise: Promise, before: OperatingPoint, wishes: Wishes) -> str:
     lines = [
         promise.line(),
-        f"the operating point is θ = {threshold:.4g} now (before: {before:.4g}), number {promise.n_passed} of "
-        f"{promise.n_points} from the latest; earliness {promise.earliness:.4f} on this data (lower is better)",
+        f"the operating point is {OperatingPoint.from_dict(promise.operating_point)} now (before: {before}), number "
+        f"{promise.n_passed} of {promise.n_points} from the latest; earliness {promise.earliness:.4f} "
+        "on this data (lower is better)",
         f"observed there: {100 * promise.observed:.3g}% of {promise.n_sequences:,} sequences; upper bound of this "
         f"point alone: {100 * promise.upper:.3g}%",
     ]
@@ -263,7 +266,7 @@ def _told(promise: Promise, before: float, wishes: Wishes) -> str:
             for c in promise.classes
         ]
         lines += ["", text_table(rows, ("class", "units", "sequences", "observed", "upper bound"), right=(1, 2, 3)), ""]
-    if threshold >= 1:
+    if promise.n_passed == 1:
         lines.append("every sequence is read to its end: no earlier operating point can be promised this")
     lines += [
         f"assumed: {promise.assumption}",

@@ -14,6 +14,7 @@ import polars as pl
 from kvec import __version__
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import scores_of
+from kvec.decide.operating import OperatingPoint
 from kvec.decide.scores import Scores
 from kvec.doors.promises import promise_lines
 from kvec.estimator import KVEC
@@ -45,6 +46,7 @@ class Evaluation:
     fixed: Summary
     whole: Summary  # every sequence at its end
     is_new: npt.NDArray[np.bool_] | None = None  # sequences that do not occur in the training part
+    delay_cost: float | None = None  # where the model's dial stands, if it has one
 
     @property
     def without_repeats(self) -> Summary | None:
@@ -104,6 +106,7 @@ class Evaluation:
         plain = self.halting.to_dict() | {
             "label": self.label,
             "threshold": self.threshold,
+            "delay_cost": self.delay_cost,
             "end_accuracy": self.whole.accuracy,
             "fixed_n": {"n": self.fixed_n, **{name: getattr(self.fixed, name) for name in names}},
             "n_left_out": self.n_missing + self.n_new,
@@ -122,7 +125,7 @@ class Evaluation:
     def to_text(self) -> str:
         """Tables for a terminal."""
         rules = [
-            (f"the model, θ = {self.threshold:.3g}", self.halting),
+            (f"the model, {OperatingPoint(self.threshold, self.delay_cost)}", self.halting),
             (f"every sequence after {self.fixed_n} item{'s' * (self.fixed_n > 1)}", self.fixed),
             ("every sequence at its end", self.whole),
         ]
@@ -168,7 +171,7 @@ def evaluate_model(
         is_new_here = None if is_new is None else is_new[known]
         found.append(Evaluation(
             label, classes, trained.threshold, traces, n_missing, new_classes, halting, fixed_n, fixed, whole,
-            is_new_here,
+            is_new_here, trained.delay_cost,
         ))  # fmt: skip
     return tuple(found)
 
@@ -197,7 +200,8 @@ def report_evaluation(
     trained = model.model_
     write_report(
         path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,
-        classes=first.classes, fixed_n=first.fixed_n, history=trained.history, settings=trained.config.to_dict(),
+        delay_cost=first.delay_cost, classes=first.classes, fixed_n=first.fixed_n, history=trained.history,
+        settings=trained.config.to_dict(),
         data=data | trained.about, explanations=explanations, notes=notes, command=command, version=__version__,
     )  # fmt: skip
 

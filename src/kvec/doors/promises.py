@@ -7,6 +7,7 @@ from typing import Any
 
 from kvec.decide.deployed import Deployed
 from kvec.decide.monitor import Monitor
+from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.stream import Stream
 from kvec.words.items import Decision, Item, TangleId
@@ -19,7 +20,7 @@ def promise_lines(model: Deployed, threshold: float | None = None) -> list[str]:
     is_moved = threshold is not None and threshold != model.threshold
     if model.promised is not None and not is_moved:
         return [model.promised.line()]
-    point = ", ".join(f"{name} {value:.6g}" for name, value in model.promise.operating_point.items())
+    point = OperatingPoint.from_dict(model.promise.operating_point)
     return [
         f"the promise of {model.promise.made} is void: it was made for {point} of the model as it was then; "
         "kvec guarantee makes a new one"

@@ -148,10 +148,15 @@ def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str,
             raise SettingError(
                 f"{flag} is {given}, but {before} in {wishes.state}; leave it out, or name a new --state"
             )
-    is_same = (stream.model.hash, stream.model.threshold) == (model.hash, model.threshold)
+    is_same = (stream.model.hash, stream.model.operating_point) == (model.hash, model.operating_point)
     if wishes.take_over and not is_same:
         _require_same_items(stream.model.schema, model.schema, wishes)
         return model
+    if not is_same and stream.model.hash == model.hash:
+        raise ModelError(
+            f"{wishes.model} stands at {model.operating_point} now, but at {stream.model.operating_point} in "
+            f"{wishes.state}; give the same --at, or let the new one decide all new sequences with --take-over"
+        )
     if not is_same:
         raise ModelError(
             f"{wishes.model} is not the model in {wishes.state}; go on with that one, or let this one decide all new "

@@ -132,7 +132,7 @@ def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_spli
     print(f"the model is in {output}; epoch {kept['epoch']:.0f} of {len(trained.history)} {why}:")
     print(
         f"accuracy {kept['accuracy']:.4f}, earliness {kept['earliness']:.4f} (lower is better), HM {kept['hm']:.4f} "
-        f"at θ = {trained.threshold:.3g}; accuracy at the end {kept['end_accuracy']:.4f}"
+        f"at {trained.operating_point}; accuracy at the end {kept['end_accuracy']:.4f}"
     )
     n_chosen_on = trained.about["validation_sequences"]
     if n_chosen_on < FEW and trained.config.deciding.threshold is None:

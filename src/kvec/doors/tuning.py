@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from kvec.decide.checkpoint import require_model_place, save_model
 from kvec.decide.held import held_out
@@ -15,8 +18,9 @@ from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
 from kvec.doors.sources import read_by_schema
 from kvec.estimator import load
-from kvec.learn.retuning import Tried, compare_triggers, retune
+from kvec.learn.retuning import Tried, best_of, compare_triggers, retune
 from kvec.report.text import table
+from kvec.tangle.seen import seen_marks
 from kvec.words.plain import require_choice
 
 
@@ -40,14 +44,19 @@ def tune_model(
         tried = compare_triggers(model.model_, held, target)
         print("each fitted on half of the tangles, measured on the other half:\n")
         print(_shown(tried))
-        best = max(tried, key=lambda each: each.accuracy if "earliness" in target else each.hm)
-        trigger = best.trigger
+        trigger = best_of(tried, target).trigger
     tuned = retune(model.model_, held, trigger, target)
+    if tuned.seen is not None:  # what was tuned on can promise nothing any more
+        tuned = replace(tuned, seen=np.union1d(tuned.seen, seen_marks(items.frame)))
     save_model(tuned, output)
-    cost = "" if tuned.delay_cost is None else f", λ = {tuned.delay_cost:.3g}"
-    print(f"the model that halts by its {trigger} is in {output}, at θ = {tuned.threshold:.3g}{cost}")
+    print(f"the model that halts by its {trigger} is in {output}, at {tuned.operating_point}")
 
 
 def _shown(tried: list[Tried]) -> str:
-    rows = [(t.trigger, f"{t.accuracy:.4f}", f"{t.earliness:.4f}", f"{t.hm:.4f}") for t in tried]
-    return table(rows, ("trigger", "accuracy", "earliness", "HM"), right=(1, 2, 3))
+    costs = [[] if t.cost is None else [f"{t.cost:.4g}"] for t in tried]
+    rows = [
+        (t.trigger, f"{t.accuracy:.4f}", f"{t.earliness:.4f}", f"{t.hm:.4f}", *cost)
+        for t, cost in zip(tried, costs, strict=True)
+    ]
+    header = ("trigger", "accuracy", "earliness", "HM", "cost")[: len(rows[0])]
+    return table(rows, header, right=(1, 2, 3, 4))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import Arrays, prefixes_of, scores_of, some_of
-from kvec.decide.operating import COSTS, OWN_WORD, Held, OperatingPoint, Target, require_turnable, with_classes
+from kvec.decide.operating import OWN_WORD, Held, OperatingPoint, require_turnable
 from kvec.decide.readiness import TRIGGERS, Readiness
+from kvec.decide.targets import COSTS, Target, require_target, with_classes
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.calimera import Calimera
 from kvec.report.metrics import harmonic_mean, harmonic_means
@@ -27,6 +29,7 @@ class Tried:
     accuracy: float
     earliness: float
     hm: float
+    cost: float | None = None  # of a sequence, where the target says what costs
 
 
 def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
@@ -38,9 +41,13 @@ def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
 def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Trained:
     """The model with a trigger fitted on these sequences, at the point that meets the target (else of best HM)."""
     require_turnable(model.config)
+    target = with_classes(target, model.vocabulary.labels[0])
+    if target:
+        require_target(target)
+    if why_not := _unusable(trigger, target):
+        raise SettingError(why_not)
     if (n := int((held["labels"][:, 0] >= 0).sum())) < FEWEST:
         raise DataError(f"{n} labelled sequences are too few to tune on; give {FEWEST} or more")
-    target = with_classes(target, model.vocabulary.labels[0])
     readiness = Readiness(temperatures(held), trigger)
     if trigger == "induction":
         readiness, target = _induced(readiness, held, target), {"threshold": OWN_WORD}
@@ -48,16 +55,23 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
         held = {name: array for name, array in held.items() if name != "knots"}
         held["halt"] = readiness.applied(scores_of(held)).halt
     seen = Held.of(held)
-    now = OperatingPoint(model.threshold, model.delay_cost if trigger == "hazard" else None)
+    stands = model.config.training.delay_cost if model.delay_cost is None else model.delay_cost
+    now = OperatingPoint(model.threshold, None if seen.knots is None else stands)
     point = seen.choose(target, now) if target else seen.best()
-    return replace(model.turned(point), readiness=readiness, validation=held, delay_cost=point.delay_cost)
+    return replace(model.turned(point), readiness=readiness, validation=held)
 
 
 def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:
-    """Every trigger fitted on one half of the tangles and measured on the other, both ways; means."""
-    is_even = held["tangle"] % 2 == 0
+    """Every trigger that can aim at this, fitted on one half of the tangles and measured on the other, both ways."""
+    target = with_classes(target, model.vocabulary.labels[0])
+    is_known, is_even = held["labels"][:, 0] >= 0, held["tangle"] % 2 == 0
+    if (n := min(int(is_known[is_even].sum()), int(is_known[~is_even].sum()))) < FEWEST:
+        raise DataError(
+            f"triggers are compared on halves of the tangles, and one half has {n} labelled sequences; give {FEWEST} "
+            "or more in each, or name a trigger, such as --trigger hazard"
+        )
     found = []
-    for trigger in TRIGGERS:
+    for trigger in (each for each in TRIGGERS if not _unusable(each, target)):
         results = []
         for fitted, measured in ((is_even, ~is_even), (~is_even, is_even)):
             turned = retune(model, some_of(held, fitted), trigger, target)
@@ -66,24 +80,42 @@ def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried
                 rest = {name: array for name, array in rest.items() if name != "knots"}
                 rest["halt"] = turned.readiness.applied(scores_of(rest)).halt
             seen = Held.of(rest)
-            stops = seen.stops(OperatingPoint(turned.threshold, turned.delay_cost))
+            stops = seen.stops(turned.operating_point)
             right, late = float(seen.accuracy(stops)), float(seen.earliness(stops))
-            results.append((right, late, harmonic_mean(right, late)))
-        found.append(Tried(trigger, *(float(value) for value in np.mean(results, axis=0))))
+            cost = float(seen.cost(stops, target)) if set(target) & set(COSTS) else 0.0
+            results.append((right, late, harmonic_mean(right, late), cost))
+        right, late, hm, cost = (float(value) for value in np.mean(results, axis=0))
+        found.append(Tried(trigger, right, late, hm, cost if set(target) & set(COSTS) else None))
     return found
+
+
+def best_of(tried: Sequence[Tried], target: Target) -> Tried:
+    """The cheapest, the most accurate at an earliness, or the one of best HM, as the target has it."""
+    if any(each.cost is not None for each in tried):
+        return min(tried, key=lambda each: each.cost or 0.0)
+    return max(tried, key=lambda each: each.accuracy if "earliness" in target else each.hm)
+
+
+def _unusable(trigger: str, target: Target) -> str:
+    """Why a trigger cannot aim at this; empty where it can."""
+    if trigger == "induction":
+        if others := set(target) - {*COSTS, "earliness"}:
+            return f"the trigger induction cannot aim at {min(others)}; give earliness, or what errors and items cost"
+        if set(target) & set(COSTS) and (
+            target.get("cost_per_second") or not isinstance(target.get("cost_per_error"), float | int)
+            or not target["cost_per_error"]
+        ):  # fmt: skip
+            return "the trigger induction weighs items against errors: give cost_per_error, cost_per_item"
+    if trigger == "calibrated" and "delay_cost" in target:
+        return "the trigger calibrated takes no delay cost; give earliness, accuracy, threshold or costs"
+    return ""
 
 
 def _induced(readiness: Readiness, held: Arrays, target: Target) -> Readiness:
     """Backward induction at the cost of waiting that the target asks for."""
-    if unusable := set(target) - {*COSTS, "earliness"}:
-        raise SettingError(
-            f"the trigger induction cannot aim at {min(unusable)}; give earliness, or what errors and items cost"
-        )
     known = prefixes_of(held)
     trigger = Calimera().fit(known)
     if set(target) & set(COSTS):
-        if target.get("cost_per_second") or not isinstance(target.get("cost_per_error"), float | int):
-            raise SettingError("the trigger induction weighs items against errors: give cost_per_error, cost_per_item")
         cost = target.get("cost_per_item", 0.0) / target["cost_per_error"] * trigger.typical
     else:
         settings = trigger.settings()

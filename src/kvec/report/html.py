@@ -37,6 +37,7 @@ def write_report(
     summary: Summary,
     traces: Traces,
     threshold: float,
+    delay_cost: float | None = None,
     classes: Sequence[str],
     fixed_n: int | None = None,
     history: Sequence[Mapping[str, Any]] = (),
@@ -48,7 +49,7 @@ def write_report(
     version: str = "",
     draws: int = 1000,
 ) -> None:
-    """Write the report of a model whose sequences halt at `threshold`.
+    """Write the report of a model whose sequences halt at `threshold`, and whose dial, if any, is at `delay_cost`.
 
     `fixed_n` is the rival rule if it was chosen elsewhere (on validation data); else the best on these very sequences.
     """
@@ -60,9 +61,10 @@ def write_report(
     is_right = predicted == traces.truth
     ratios = n_observed / traces.length
     n = fixed_n or curves.best_fixed(traces)[0]
+    dial = "" if delay_cost is None else f", λ = {delay_cost:.3g}"
     by_threshold, by_fixed = curves.threshold_curve(traces), curves.fixed_curve(traces)
     rules = [
-        _rule(traces, n_observed, f"halting policy, θ = {threshold:.3g}"),
+        _rule(traces, n_observed, f"halting policy, θ = {threshold:.3g}{dial}"),
         _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}"),
         _rule(traces, traces.length, "every sequence at its end"),
     ]

@@ -39,3 +39,4 @@ class Explanation:
     classes: tuple[str, ...]
     threshold: float
     steps: tuple[Step, ...]
+    delay_cost: float | None = None  # where the model's dial stands, if it has one

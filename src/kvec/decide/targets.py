@@ -1,0 +1,75 @@
+"""What a dial can be aimed at: targets by name, checked before anything is reckoned from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvec.words.errors import SettingError
+from kvec.words.plain import require_known
+
+TARGETS = ("earliness", "accuracy", "threshold", "delay_cost", "cost_per_error", "cost_per_item", "cost_per_second")
+COSTS = ("cost_per_error", "cost_per_item", "cost_per_second")
+
+Target = Mapping[str, Any]  # by name, numbers; `cost_per_error` may be a matrix, (true class, decided class)
+
+
+def require_target(target: Target) -> None:
+    """Refuse what no model can be aimed at."""
+    if not target:
+        raise SettingError(f"say what to aim at: {', '.join(TARGETS)}")
+    if unknown := set(target) - set(TARGETS):
+        raise SettingError(f"unknown target {min(unknown)!r}; known: {', '.join(TARGETS)}")
+    for name, value in target.items():
+        if name != "cost_per_error" or not isinstance(value, np.ndarray):
+            _require_number(value, name)
+    if set(target) <= set(COSTS):
+        if any(not np.all(np.asarray(c) >= 0) for c in target.values()) or not any(np.any(c) for c in target.values()):
+            raise SettingError("costs must be numbers from 0 on, and one of them above 0")
+    elif len(target) > 1 and set(target) != {"threshold", "delay_cost"}:
+        raise SettingError(f"one target at a time, or costs together; found {', '.join(target)}")
+    for name in ("earliness", "accuracy"):
+        if name in target and not 0 < target[name] <= 1:
+            raise SettingError(f"{name} is {target[name]:g}; it must lie above 0 and be at most 1")
+
+
+def with_classes(target: Target, classes: Sequence[str]) -> Target:
+    """The target with costs of errors by class, if they are {true class: {decided class: cost}}, as a matrix.
+
+    >>> with_classes({"cost_per_error": {"a": {"b": 2}}}, ["a", "b"])["cost_per_error"].tolist()
+    [[0.0, 2.0], [0.0, 0.0]]
+    """
+    given = target.get("cost_per_error")
+    if not isinstance(given, Mapping | Sequence | np.ndarray):
+        return target
+    return {**target, "cost_per_error": _matrix(given, classes)}
+
+
+def _matrix(given: Any, classes: Sequence[str]) -> npt.NDArray[np.float64]:
+    how = "give a number, or {true class: {decided class: cost}}"
+    if isinstance(given, np.ndarray):
+        if given.shape != (len(classes),) * 2 or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+            raise SettingError(
+                f"cost_per_error is an array of shape {given.shape}; a row of numbers for each of the {len(classes)} "
+                f"true classes is needed, with one for each decided class; or {how}"
+            )
+        return given.astype(np.float64)
+    if not isinstance(given, Mapping):
+        raise SettingError(f"cost_per_error is a {type(given).__name__}; {how}")
+    matrix = np.zeros((len(classes), len(classes)))
+    for true, row in given.items():
+        if not isinstance(row, Mapping):
+            raise SettingError(f"cost_per_error[{true!r}] is {row!r}; {how}")
+        for decided, cost in row.items():
+            require_known([str(true), str(decided)], classes, "class", "cost_per_error")
+            _require_number(cost, f"cost_per_error[{true!r}][{decided!r}]")
+            matrix[classes.index(str(true)), classes.index(str(decided))] = cost
+    return matrix
+
+
+def _require_number(given: Any, name: str) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not np.isfinite(given):
+        raise SettingError(f"{name} is {given!r:.40}; write a number")
