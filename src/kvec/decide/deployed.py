@@ -133,9 +133,14 @@ def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
         model = deploy(folder)
         if not target:
             return model
-        kept = load_arrays(folder.files["validation.safetensors"])
-        kept.pop("seen", None)
-        held = Held.of(kept)
-        now = OperatingPoint(model.threshold, folder.card["operating_point"].get("delay_cost"))
+        held, now = trade_off(folder)
     require_turnable(model.config)
     return model.turned(held.choose(with_classes(target, model.vocabulary.labels[0]), now))
+
+
+def trade_off(folder: Folder) -> tuple[Held, OperatingPoint]:
+    """What validation told of a model's trade-off, and where on it the model works."""
+    kept = load_arrays(folder.files["validation.safetensors"])
+    kept.pop("seen", None)
+    point = folder.card["operating_point"]
+    return Held.of(kept), OperatingPoint(float(point["threshold"]), point.get("delay_cost"))

@@ -22,6 +22,7 @@ from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
 from kvec.doors.messages import Stopped, one_line, say, warn_of
 from kvec.doors.reproduce_command import reproduce
+from kvec.doors.serve_command import serve, serve_export
 from kvec.doors.stream_command import stream
 from kvec.doors.tune_command import tune
 from kvec.doors.watch_command import watch
@@ -346,6 +347,11 @@ app.command(
     epilog="Examples: [bold]kvec stream model items.ndjson -o decisions.ndjson[/bold], "
     "[bold]tail -F items.ndjson | kvec stream model --state kept[/bold]"
 )(stream)
+app.command(
+    epilog="Examples: [bold]kvec serve model --state kept[/bold], "
+    "[bold]kvec serve fast=model-a sure=model-b --host 0.0.0.0 --token-file tokens[/bold]"
+)(serve)
+app.command("serve-export", epilog="Example: [bold]kvec serve-export kept -o labelled.parquet[/bold]")(serve_export)
 app.command(
     epilog="Examples: [bold]kvec tune model newer.parquet -o tuned[/bold], "
     "[bold]kvec tune model newer.parquet --at cost_per_error=1,cost_per_item=0.01 -o tuned[/bold]"
