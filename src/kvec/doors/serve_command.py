@@ -149,6 +149,25 @@ def serve_export(
     say(f"{table.height:,} items of labelled sequences are in {output}")
 
 
+def serve_demo(folder: Path, minutes: float, port: int, opens: bool) -> int:
+    """Serve the demo's model with its unseen traffic as a live stream, again and again; the exit code."""
+    require_extra()
+    from kvec.doors.demo import prepare_web
+
+    model, stream = prepare_web(folder, minutes)
+    import webbrowser
+
+    from kvec.doors.service.serving import Wishes
+    from kvec.doors.service.serving import serve as serve_models
+
+    def show(address: str) -> None:
+        say(f"the page is at {address}/ ; Ctrl-C stops it")
+        if opens:
+            webbrowser.open(f"{address}/")
+
+    return serve_models(Wishes([str(model)], port=port, replay=stream, loop=True, on_start=show))
+
+
 def one_thread() -> None:
     """Let NumPy use one thread, before it is there: its matrices are small here, and threads slow them."""
     for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):

@@ -12,11 +12,12 @@ import orjson
 from tests.doors.made import Trained
 
 from kvec.doors.service.app import build
+from kvec.doors.service.asking import Ask, Manner, Settled
 from kvec.doors.service.bodies import JSON
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.hub import Hub
 from kvec.doors.service.meters import Meters
-from kvec.doors.service.served import Ask, Manner, Served, Settled
+from kvec.doors.service.served import Served
 from kvec.doors.service.service import Origin, Service
 
 
@@ -67,6 +68,7 @@ async def asked(
     served = opened(trained, folder, bounds)
     hub = Hub({"default": served}, bounds)
     service = Service(hub, bounds, served.meters, {"default": Origin(Path(trained.model))}, **given)
+    served.meters.read(hub.facts, lambda: hub.n_waiting)
     app = build(service)
     service.begin()
     hub.start()

@@ -15,11 +15,12 @@ from tests.doors.service.serviced import batches, opened, rows_of, taken, told, 
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
+from kvec.doors.service.asking import Ask, Settled
 from kvec.doors.service.bodies import JSON
 from kvec.doors.service.bodies import rows_of as read_rows
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.problems import Refusal
-from kvec.doors.service.served import Ask, Served, Settled
+from kvec.doors.service.served import Served
 from kvec.doors.service.versions import Version
 from kvec.read.arriving import RowReader
 from kvec.words.errors import ModelError, SettingError

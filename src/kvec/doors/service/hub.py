@@ -10,9 +10,10 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from kvec.doors.messages import say
+from kvec.doors.service.asking import Ask
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.problems import Refusal, place_of
-from kvec.doors.service.served import Ask, Served
+from kvec.doors.service.served import Served
 from kvec.words.errors import KvecError
 
 TICK = 1.0  # seconds
@@ -45,6 +46,10 @@ class Hub:
     def n_waiting(self) -> int:
         """Requests that wait."""
         return len(self._queue)
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """What gauges tell of each model."""
+        return {name: served.facts() for name, served in self.served.items()}
 
     def start(self) -> None:
         """Begin to work."""

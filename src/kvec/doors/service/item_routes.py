@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from kvec.doors.service.answered import Answer
+from kvec.doors.service.asking import Settled
 from kvec.doors.service.bodies import JSON, LINES, parsed
 from kvec.doors.service.problems import Refusal
 from kvec.doors.service.reading import (
@@ -28,7 +29,7 @@ from kvec.doors.service.reading import (
     served_of,
     service_of,
 )
-from kvec.doors.service.served import Served, Settled
+from kvec.doors.service.served import Served
 from kvec.doors.service.service import Service
 
 HEARTBEAT = 15.0  # seconds

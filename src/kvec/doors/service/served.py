@@ -8,14 +8,12 @@ with the same clock: the same decisions fall under the same numbers.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-from kvec.decide.deployed import Deployed
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.stream import Status, Stream
 from kvec.doors.journal import Entry
@@ -23,9 +21,10 @@ from kvec.doors.keeping import SNAPSHOT, Keeper
 from kvec.doors.messages import say
 from kvec.doors.promises import Watcher
 from kvec.doors.service.answered import Answer, Answered
+from kvec.doors.service.asking import Ask, Manner, Settled
 from kvec.doors.service.bodies import Row, rows_of
-from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.decision_log import DecisionLog
+from kvec.doors.service.intake import feed_all, items_of, names_meant, warm
 from kvec.doors.service.meters import Meters
 from kvec.doors.service.problems import Refusal
 from kvec.doors.service.telling import decision_line
@@ -35,47 +34,11 @@ from kvec.doors.service.versions import Version
 from kvec.doors.succeeding import require_same_items, require_same_limits
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_sources import Arrived
-from kvec.words.errors import DataError, SettingError
-from kvec.words.items import Decision, Item, Key, TangleId
+from kvec.words.errors import SettingError
+from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
 
-WARM = 64  # items of a block that is large enough for every way through the network
 SHARE = 100  # saving takes no more than one in so many seconds
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How a model is served."""
-
-    bounds: Bounds
-    limits: dict[str, Any]  # of its stream, those that were given
-    by_wall: bool = False  # ticks move the items' own clock too
-    every: float = 30.0  # seconds between snapshots
-    deadline: float = 600.0  # seconds that an older model is given for its open sequences
-
-
-class Settled(NamedTuple):
-    """The answer to a request, and its decisions, a line each."""
-
-    answer: Answer
-    decisions: list[bytes]
-
-    @property
-    def body(self) -> bytes:
-        """The answer as JSON."""
-        return self.answer.body(self.decisions)
-
-
-@dataclass
-class Ask:
-    """Rows that someone wants to be taken; `done` hears the answer, or why there is none."""
-
-    body: bytes
-    form: str
-    key: str  # of idempotency; empty: none
-    done: Callable[[Settled | Exception], None]
-    came: float = 0.0  # by the monotonic clock
-    rows: Sequence[Row] = ()
 
 
 class Served:
@@ -108,7 +71,7 @@ class Served:
         kept = None if self._keeper is None else self._keeper.resume()
         self.stream = stream = Stream(wanted.model, Limits.of(given)) if kept is None else kept
         note = stream.note
-        _warm(wanted.model)
+        warm(wanted.model)
         if kept is not None and note.get("kind") != "service":
             raise SettingError("this state was not written by kvec serve; name another folder with --state")
         self.reader = RowReader(stream.model.schema)
@@ -192,54 +155,18 @@ class Served:
 
     def _feed(self, rows: Sequence[Row], key: str, wall: float) -> Settled:
         """Feed the rows of a request."""
-        numbers, items, refused = self._items(rows)
-        try:
-            decisions = self.stream.feed_many(items, wall)
-        except DataError:  # none of them was taken
-            decisions, numbers, items, more = self._one_by_one(numbers, items, wall)
-            refused += more
-        lines = self._tell(decisions, wall, items)
+        items, refused = items_of(rows, self.reader, self._manner.bounds.max_text)
+        decisions, unfit = feed_all(self.stream, items, wall)
+        if unfit:
+            items = [one for one in items if one[0] not in unfit]
+            refused += [{"row": number, "detail": why} for number, why in unfit.items()]
+        lines = self._tell(decisions, wall, [item for _, item in items])
         told = orjson.dumps(refused) if refused else b"[]"
         answer = Answer(len(items), self.log.newest - len(lines) + 1, len(lines), told)
         if key:
             self.answered.add(key, answer)
         self.meters.taken(self.name, len(items), len(refused))
         return Settled(answer, lines)
-
-    def _items(self, rows: Sequence[Row]) -> tuple[list[int], list[Item], list[dict[str, Any]]]:
-        """The items of rows with the numbers of these, and the rows that cannot be used."""
-        numbers, items, refused = [], [], []
-        most, read = self._manner.bounds.max_text, self.reader.item
-        for number, cells, problem in rows:
-            try:
-                if cells is None:
-                    raise DataError(problem)
-                item = read(cells)
-                if item is None:  # an outcome cuts it away: it is taken, and is no item
-                    continue
-                for text in (item.tangle, item.key, *item.value.values()):
-                    if text.__class__ is str and len(text) > most:
-                        raise DataError(f"has a name or a text of more than {most:,} characters")
-            except DataError as wrong:
-                refused.append({"row": number, "detail": str(wrong)})
-                continue
-            numbers.append(number)
-            items.append(item)
-        return numbers, items, refused
-
-    def _one_by_one(
-        self, numbers: Sequence[int], items: Sequence[Item], wall: float
-    ) -> tuple[list[Decision], list[int], list[Item], list[dict[str, Any]]]:
-        decisions, kept, taken, refused = [], [], [], []
-        for number, item in zip(numbers, items, strict=True):
-            try:
-                decisions += self.stream.feed(item, wall)
-            except DataError as wrong:
-                refused.append({"row": number, "detail": str(wrong)})
-                continue
-            kept.append(number)
-            taken.append(item)
-        return decisions, kept, taken, refused
 
     def _tell(self, decisions: Sequence[Decision], wall: float, items: Sequence[Item] = ()) -> list[bytes]:
         """Note decisions that fell, everywhere; their lines."""
@@ -306,7 +233,7 @@ class Served:
 
     def about(self, tangle: str, key: str) -> tuple[Status | None, Trace | None]:
         """What is known of a key, by names as text."""
-        for names in _names(tangle, key):
+        for names in names_meant(tangle, key):
             status, trace = self.stream.status(*names), self.traces.find(*names)
             if status is not None or trace is not None:
                 return status, trace
@@ -325,6 +252,16 @@ class Served:
     def counts(self) -> dict[str, Any]:
         """How things stand, in numbers."""
         return self._counts
+
+    def facts(self) -> dict[str, Any]:
+        """What gauges tell."""
+        counters = self.stream.counters
+        watched = None if self.watcher is None else self.watcher.status()
+        return {
+            **self.counts(), "accuracy": self.truths.accuracy, "labelled": self.truths.n_labelled,
+            "drift": None if watched is None else watched.drift, "errors": None if watched is None else watched.errors,
+            "evicted": counters.evicted_items, "late": counters.late, "unknown": counters.unknown_values,
+        }  # fmt: skip
 
     def _count(self) -> None:
         stream = self.stream
@@ -376,24 +313,6 @@ class Served:
         assert self._keeper is not None
         if not self._keeper.has_snapshot:
             self.save()
-
-
-def _warm(model: Deployed) -> None:
-    """Let what is compiled when it is first used be compiled before anybody waits for it."""
-    stream = Stream(model)
-    for n in (1, 1, WARM):
-        stream.feed_many([Item(0, i % 2, {}, float(i)) for i in range(n)])
-
-
-def _names(tangle: str, key: str) -> list[tuple[TangleId, Key]]:
-    """Names of a path as they may be meant: text, or whole numbers."""
-    return [(t, k) for t in _meant(tangle) for k in _meant(key)]
-
-
-def _meant(name: str) -> list[str | int]:
-    text = name.removeprefix("-")
-    is_whole = text.isascii() and text.isdigit() and len(text) < 19 and str(int(text)) == text
-    return [name, int(name)] if is_whole else [name]
 
 
 def _keeper(folder: Path) -> Keeper:

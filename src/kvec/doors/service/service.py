@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kvec.decide.operating import Target
+from kvec.doors.service.asking import Ask, Settled
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.hub import Hub
 from kvec.doors.service.meters import Meters
 from kvec.doors.service.replaying import Replay
-from kvec.doors.service.served import Ask, Served, Settled
+from kvec.doors.service.served import Served
 from kvec.doors.service.versions import Version
 
 T = TypeVar("T")

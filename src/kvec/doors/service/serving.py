@@ -22,6 +22,7 @@ from kvec.decide.operating import Target
 from kvec.doors.messages import say
 from kvec.doors.promises import promise_lines
 from kvec.doors.service.app import build
+from kvec.doors.service.asking import Manner
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.guard import read_tokens
 from kvec.doors.service.hub import Hub
@@ -29,7 +30,7 @@ from kvec.doors.service.meters import Meters
 from kvec.doors.service.model_routes import reload
 from kvec.doors.service.protocol import protocol_of, quiet
 from kvec.doors.service.replaying import Recording, Replay
-from kvec.doors.service.served import Manner, Served
+from kvec.doors.service.served import Served
 from kvec.doors.service.service import Origin, Service
 from kvec.doors.streaming import every
 from kvec.doors.succeeding import limits_of
@@ -92,7 +93,7 @@ def serve(wishes: Wishes) -> int:
         hub = Hub(served, wishes.bounds)
         names = frozenset({"localhost", "127.0.0.1", "[::1]", wishes.host}) if is_local and not tokens else frozenset()
         service = Service(hub, wishes.bounds, meters, origins, tokens, _replay(wishes, hub), names)
-        meters.read(lambda: _facts(hub), lambda: hub.n_waiting)
+        meters.read(hub.facts, lambda: hub.n_waiting)
         for name, one in served.items():
             for line in promise_lines(one.stream.model, one.stream.threshold):
                 say(f"{name}: {line}")
@@ -223,20 +224,6 @@ def _replay(wishes: Wishes, hub: Hub) -> Replay | None:
     served = hub.find(None)
     table = read_by_schema(wishes.replay, served.version.base.schema)
     return Replay(Recording(table.frame, str(wishes.replay)), served, hub, wishes.speed, wishes.loop)
-
-
-def _facts(hub: Hub) -> dict[str, dict[str, Any]]:
-    """What gauges tell of each model."""
-    found = {}
-    for name, one in hub.served.items():
-        counters = one.stream.counters
-        watched = None if one.watcher is None else one.watcher.status()
-        found[name] = {
-            **one.counts(), "accuracy": one.truths.accuracy, "labelled": one.truths.n_labelled,
-            "drift": None if watched is None else watched.drift, "errors": None if watched is None else watched.errors,
-            "evicted": counters.evicted_items, "late": counters.late, "unknown": counters.unknown_values,
-        }  # fmt: skip
-    return found
 
 
 def _allow_files(connections: int) -> None:
