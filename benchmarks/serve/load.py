@@ -108,6 +108,7 @@ class Server:
             time.sleep(1)
 
     def stop(self) -> int:
+        """Ask it to stop; its exit code."""
         self._is_over = True
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(120)

@@ -90,6 +90,9 @@ def test_both_ways_over_a_websocket(serving: Serving, lively: Trained) -> None:
         with pytest.raises(InvalidStatus) as refused, connect(address, additional_headers=headers):
             pass
         assert refused.value.response.status_code in (401, 403)
+    with pytest.raises(InvalidStatus) as refused, connect(f"{address}?model=other", additional_headers=AUTH):
+        pass
+    assert refused.value.response.status_code == 404
     rows = [{**row, "tangle": f"ws {row['tangle']}"} for row in rows_of(lively, 400)]
     with connect(address, additional_headers=AUTH, open_timeout=PATIENCE) as socket_:
         socket_.send(json.dumps({"items": rows, "id": "one"}))

@@ -159,7 +159,11 @@ async def _since(service: Service, served: Served, after: int) -> AsyncIterator[
 async def websocket(socket: WebSocket) -> None:
     """Take items and tell decisions over one connection."""
     service: Service = socket.app.state.service
-    served = service.hub.find(socket.query_params.get("model"))
+    try:
+        served = service.hub.find(socket.query_params.get("model"))
+    except Refusal as refusal:
+        await socket.send_denial_response(refusal.response())
+        return
     newest = served.log.newest
     await socket.accept()
     pushing: asyncio.Task[None] | None = None
