@@ -28,6 +28,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 
 HERE = Path(__file__).resolve().parent
 BATCH = 256
+FEW = 8  # items of a batch from each of a crowd
 TANGLES = 500  # watched at once, at the most
 RAW = """
 import json, sys, time
@@ -66,10 +67,11 @@ def make(folder: Path) -> tuple[Path, Path]:
     rows = demo_traffic(40, 3).drop("label").sort("time").to_dicts()
     for row in rows:
         row["tangle"] = f"@{row['tangle']}"
-    with (folder / "bodies.json").open("w") as out:
-        for start in range(0, len(rows) - BATCH, BATCH):
-            out.write(json.dumps(rows[start : start + BATCH], separators=(",", ":")) + "\n")
-    return folder / "model", folder / "bodies.json"
+    for size in (BATCH, FEW):
+        with (folder / f"bodies-{size}.json").open("w") as out:
+            for start in range(0, len(rows) - size, size):
+                out.write(json.dumps(rows[start : start + size], separators=(",", ":")) + "\n")
+    return folder / "model", folder / f"bodies-{BATCH}.json"
 
 
 class Server:
@@ -114,7 +116,9 @@ class Server:
         return self.process.wait(120)
 
 
-def wrk(server: Server, bodies: Path, connections: int, seconds: float, pause: float = 0.0) -> dict[str, Any]:
+def wrk(
+    server: Server, bodies: Path, connections: int, seconds: float, pause: float = 0.0, batch: int = BATCH
+) -> dict[str, Any]:
     """Let wrk send batches over some connections, each waiting `pause` seconds between two."""
     environment = {**os.environ, "KVEC_BODIES": str(bodies), "KVEC_PAUSE": str(int(pause * 1000))}
     command = [
@@ -127,9 +131,9 @@ def wrk(server: Server, bodies: Path, connections: int, seconds: float, pause: f
     found = json.loads(re.search(r"KVEC (.*)", out)[1])  # type: ignore[index]
     good = found["requests"] - found["not_200"]
     return {
-        "connections": connections, "pause_s": pause, **found,
-        "items_per_second": round(good * BATCH / found["seconds"]),
-        "items_per_cpu_second": round(good * BATCH / took) if took else None,
+        "connections": connections, "batch": batch, "pause_s": pause, **found,
+        "items_per_second": round(good * batch / found["seconds"]),
+        "items_per_cpu_second": round(good * batch / took) if took else None,
         "cores": round(took / (time.monotonic() - began), 2),
     }  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_a_replay_is_played_paused_stepped_and_sought(lively: Trained, recording
         replay.control({"action": "play", "speed": 1000})
         until(lambda: replay.told()["state"] == "over")
         until(lambda: served.counts()["items"] == n + 3 + len(recording) - 5)
-        assert served.counts()["waiting"] == 0  # all have ended
+        assert served.counts()["waiting"] <= n + 3  # all but those of the first items, from which it went away
         assert all(one["tangle"].endswith("(2)") for one in told(served)[-5:])
         replay.control({"action": "play"})
         assert replay.told()["round"] == 2

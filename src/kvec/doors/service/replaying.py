@@ -125,8 +125,8 @@ class Replay:
         while True:
             with self._moved:
                 before = (self._place, self._round, self._speed)
-                if not (self._is_playing or self._steps) or self._is_over:
-                    self._moved.wait()
+                if self._is_idle():
+                    self._moved.wait_for(lambda: self._is_stopping or not self._is_idle())
                     base, since = self._due_now(), time.monotonic()
                 else:
                     self._moved.wait(FRAME)
@@ -143,6 +143,9 @@ class Replay:
                     items = []
             if items:
                 yield items
+
+    def _is_idle(self) -> bool:
+        return not self._steps and (self._is_over or not self._is_playing)
 
     def _due_now(self) -> float:
         recording = self._recording
