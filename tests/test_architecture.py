@@ -32,10 +32,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "doors": (
         {"words", "read", "tangle", "report", "decide", "learn", "reproduce", "estimator"},
-        {"numpy", "polars", "rich", "typer"},
+        {"numpy", "polars", "rich", "typer"}
+        | {"starlette", "uvicorn", "orjson", "prometheus_client"},  # of the service, an extra
     ),
 }
-FRONT_DOOR = {"__init__", "__main__", "estimator"}  # of the package itself
+FRONT_DOOR = {"__init__", "__main__", "client", "estimator"}  # of the package itself
 TORCH_IN_TANGLE = {"kvec.tangle.batch"}
 
 

@@ -12,6 +12,7 @@ _HOMES = {
     "Stream": "kvec.decide.stream",
     "AsyncStream": "kvec.decide.aio",
     "Status": "kvec.decide.stream",
+    "Client": "kvec.client",
     "Limits": "kvec.words.limits",
     "Config": "kvec.words.config",
     "Schema": "kvec.words.schema",
@@ -33,6 +34,7 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
+    from kvec.client import Client as Client
     from kvec.decide.aio import AsyncStream as AsyncStream
     from kvec.decide.stream import Status as Status
     from kvec.decide.stream import Stream as Stream

@@ -143,8 +143,13 @@ def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
         model = deploy(folder)
         if not target:
             return model
-        kept = load_arrays(folder.files["validation.safetensors"])
-        kept.pop("seen", None)
-        held = Held.of(kept)
+        held = trade_off(folder)
     require_turnable(model.config)
     return model.turned(held.choose(with_classes(target, model.vocabulary.labels[0]), model.operating_point))
+
+
+def trade_off(folder: Folder) -> Held:
+    """What validation told of a model's trade-off."""
+    kept = load_arrays(folder.files["validation.safetensors"])
+    kept.pop("seen", None)
+    return Held.of(kept)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from kvec.decide.deployed import Deployed
 from kvec.decide.folder import as_damage
+from kvec.decide.hearing import Listener
+from kvec.decide.kernel import Kernel
 from kvec.decide.runner import CHUNK, Runner
 from kvec.tangle.coder import Coded, Coder
 from kvec.tangle.duplicates import fingerprint, remember
@@ -53,7 +55,9 @@ class Held:
 class Engine:
     """One model and its memory: takes items, tells decisions."""
 
-    def __init__(self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike) -> None:
+    def __init__(
+        self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike, kernel: type[Kernel] = Kernel
+    ) -> None:  # fmt: skip
         self.model, self.limits, self.threshold = model, limits, threshold
         self._n_classes = len(model.vocabulary.labels[0])
         self._drops = model.config.deciding.after_halt == "drop"
@@ -61,7 +65,7 @@ class Engine:
         self.coder = Coder(model.vocabulary, model.schema)
         sizes = embedded_sizes(model.vocabulary, model.config.encoder, model.has_time)
         with as_damage("the model"):
-            self.runner = Runner(model.weights, model.config, sizes, limits, model.schema.session_gap, dtype)
+            self.runner = Runner(model.weights, model.config, sizes, limits, model.schema.session_gap, dtype, kernel)
         self.arrivals, self.memory = self.runner.arrivals, self.runner.memory
         if self.memory.outputs.shape[1] != 1 + sum(map(len, model.vocabulary.labels)):
             raise ModelError("the weights do not have an output for each class of the vocabulary")
@@ -73,6 +77,7 @@ class Engine:
         self._seeks_duplicates = limits.duplicates == "drop"
         self.until: int | None = None  # sequences from this serial on are a newer model's to decide
         self.n_waiting = 0  # sequences left to decide once that is so
+        self.listener: Listener | None = None
 
     def take(self, given: Sequence[Given], wall: float) -> list[Decision]:
         """Take items; late ones first find their place where the limits give them time for it."""
@@ -199,7 +204,10 @@ class Engine:
             )
         if not self.runner.n:
             return self._settle([event for event in events if isinstance(event, Closed)])
-        outputs = iter(self.runner.run())
+        said_of_all = self.runner.run()
+        if self.listener is not None:
+            self._tell_of(self.listener, events, said_of_all)
+        outputs = iter(said_of_all)
         decisions: list[Decision] = []
         for event in events:
             if isinstance(event, Closed):
@@ -211,6 +219,13 @@ class Engine:
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions
 
+    def _tell_of(self, listener: Listener, events: Sequence[Booked | Closed], said: npt.NDArray[Any]) -> None:
+        """Tell what the network said of the items whose sequences are this engine's to decide."""
+        booked = [event for event in events if isinstance(event, Booked)]
+        own = [i for i, event in enumerate(booked) if self.owns(event.live)]
+        if own:
+            listener.heard(self.model, [booked[i] for i in own], said[own])
+
     def readiness(self, said: npt.NDArray[Any], n_observed: int) -> float:
         """How ready a sequence is to be decided after so many items, by what the heads say."""
         return self.model.readiness.after(said, n_observed, self._n_classes)
@@ -221,7 +236,10 @@ class Engine:
 
     def _decide_closed(self, closed: Closed) -> list[Decision]:
         live = closed.live
-        return self._decide(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)
+        decisions = self._decide(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)
+        if self.listener is not None and self.owns(live):
+            self.listener.closed(live)
+        return decisions
 
     def _decide(
         self, live: Live, said: npt.NDArray[Any], n_observed: int, length: int | None, reason: Reason

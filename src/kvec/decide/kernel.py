@@ -176,18 +176,24 @@ class Kernel:
     def _attend(self, qkv: Floats, cache: Floats, layer: int, a: Arriving) -> Floats:
         if self._c is not None:
             return self._c.attend(qkv, cache, layer, a)
+        n, seen = len(qkv), a.seen[: a.starts[len(qkv)]]
+        weights, total = self._weigh(qkv, cache, layer, a)
+        v = cache[seen, layer, 1].reshape(len(seen), self.settings.heads, -1)  # (P, H, D / H)
+        mixed = np.add.reduceat(weights[..., None] * v, a.starts[:n]) / total[..., None]
+        return mixed.reshape(n, -1)
+
+    def _weigh(self, qkv: Floats, cache: Floats, layer: int, a: Arriving) -> tuple[Floats, Floats]:
+        """How much each visible pair weighs, (P, H), and the sum of each item's pairs, (N, H)."""
         n, heads = len(qkv), self.settings.heads
         starts, seen = a.starts[:n], a.seen[: a.starts[n]]
         of = np.repeat(np.arange(n), np.diff(a.starts[: n + 1]))
-        kv = cache[seen, layer].reshape(len(seen), 2, heads, -1)  # (P, 2, H, D / H)
+        k = cache[seen, layer, 0].reshape(len(seen), heads, -1)
         q = (qkv[:, : self.settings.width] * (self.settings.width // heads) ** -0.5).reshape(n, heads, -1)
-        scores = np.einsum("phd,phd->ph", q[of], kv[:, 0])
+        scores = np.einsum("phd,phd->ph", q[of], k)
         if self.n_relations:
             scores += self.relations[layer].T[a.relation[: len(seen)]]
         weights = np.exp(scores - np.maximum.reduceat(scores, starts)[of])
-        total = np.add.reduceat(weights, starts)
-        mixed = np.add.reduceat(weights[..., None] * kv[:, 1], starts) / total[..., None]
-        return mixed.reshape(n, -1)
+        return weights, np.add.reduceat(weights, starts)
 
     def _fuse(self, memory: Memory, sums: Floats, places: Ints) -> Floats:
         """The gated cell over each sequence's items; the first items of all sequences at once, then the second ones."""

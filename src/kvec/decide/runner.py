@@ -30,16 +30,16 @@ class Runner:
 
     def __init__(
         self, weights: Mapping[str, npt.NDArray[Any]], config: Config, sizes: Vocabularies, limits: Limits,
-        session_gap: float | None = None, dtype: npt.DTypeLike = np.float32,
+        session_gap: float | None = None, dtype: npt.DTypeLike = np.float32, kernel: type[Kernel] = Kernel,
     ) -> None:  # fmt: skip
         rule = make_rule(config.visibility)
         self._most = min(rule.most, limits.max_cached_items)  # that one item can see
-        self._kernel = Kernel(weights, config.encoder, dtype, n_relations=len(rule.relations))
-        if (len(self._kernel.table), len(self._kernel.project)) != (sum(sizes.sizes()), sizes.projected):
+        self.kernel = kernel(weights, config.encoder, dtype, n_relations=len(rule.relations))
+        if (len(self.kernel.table), len(self.kernel.project)) != (sum(sizes.sizes()), sizes.projected):
             raise ModelError("the weights do not have a row for each value of the vocabulary")
         self._sizes, self._starts = sizes, sizes.starts()
         self._arriving = Arriving(CHUNK, len(self._starts), sizes.projected, dtype)
-        self.memory = Memory(config.encoder, self._kernel.n_outputs, dtype)
+        self.memory = Memory(config.encoder, self.kernel.n_outputs, dtype)
         self.arrivals = Arrivals(rule, limits, config.encoder.slots, session_gap)
 
     @property
@@ -73,7 +73,7 @@ class Runner:
     def run(self) -> npt.NDArray[Any]:
         """Run the booked items; what the heads say after each: halting logit, class logits."""
         self.memory.make_room(len(self.arrivals.sightings.links.items), self.arrivals.n_places)
-        said = self._kernel.run(self.memory, self._arriving)
+        said = self.kernel.run(self.memory, self._arriving)
         self._arriving.n = 0
         self.arrivals.settle()
         return said

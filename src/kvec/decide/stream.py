@@ -18,6 +18,8 @@ import numpy.typing as npt
 from kvec.decide.deployed import Deployable, Deployed, deployed
 from kvec.decide.engine import Counters, Engine
 from kvec.decide.folder import as_damage, format_of
+from kvec.decide.hearing import Listener
+from kvec.decide.looking_back import LookedBack, look_back
 from kvec.decide.promise import Promise
 from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import succeed
@@ -133,6 +135,10 @@ class Stream:
             )  # fmt: skip
         return None
 
+    def look_back(self, tangle: TangleId) -> LookedBack | None:
+        """Where the items of a tangle looked, as far as they are remembered; None where none of them is."""
+        return look_back(self._engines[-1], require_name(tangle, "tangle"))
+
     # -- what it holds ------------------------------------------------------------------------------------------
 
     @property
@@ -180,6 +186,11 @@ class Stream:
         return len(self._engines[-1].arrivals.sightings.raw)
 
     @property
+    def n_models(self) -> int:
+        """Models that decide: more than one while a newer one takes over."""
+        return len(self._engines)
+
+    @property
     def n_held(self) -> int:
         """Items that wait for late ones to find their place."""
         return self._engines[-1].n_held
@@ -203,6 +214,7 @@ class Stream:
             which = ("needs times, which", "do not carry") if model.has_time else ("knows no times, which", "carry")
             raise SettingError(f"the newer model {which[0]} this stream's items {which[1]}; start a new stream")
         new = Engine(model, self.limits, _threshold(model, threshold), self._dtype)
+        new.listener = old.listener
         try:
             succeed(new, old)
         except DataError as error:
@@ -212,6 +224,15 @@ class Stream:
         self._engines = [engine for engine in self._engines if engine.n_waiting] + [new]
         too_many = len(self._engines) - MOST_ENGINES
         return self._tell(engine.give_up() if i < too_many else [] for i, engine in enumerate(self._engines))
+
+    def finish_old(self) -> list[Decision]:
+        """Decide at once what older models still wait for; the newest one goes on alone."""
+        return self._tell(engine.give_up() if engine is not self._engines[-1] else [] for engine in self._engines)
+
+    def listen(self, listener: Listener | None) -> None:
+        """Let someone hear what is said of every item; None: nobody."""
+        for engine in self._engines:
+            engine.listener = listener
 
     # -- saving -------------------------------------------------------------------------------------------------
 

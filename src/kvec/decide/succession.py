@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kvec.decide.engine import Counters, Engine
-from kvec.tangle.live import TangleState
+from kvec.tangle.live import Remembered, TangleState
 from kvec.words.items import Reason
 
 
@@ -16,23 +17,24 @@ def succeed(new: Engine, old: Engine) -> None:
         heap = [(t, n, item, new.coder.code(item.value)) for t, n, item, _ in held.heap]
         new.held[tangle] = replace(held, heap=heap)
     new.n_held = old.n_held
-    _replay(new, old)
+    replay(new, old, old.arrivals.tangles.values())
     _align(new, old)
     new.counters, old.counters = old.counters, Counters()  # from here on the old engine is another
     old.until = old.arrivals.n_sequences
     old.n_waiting = sum(live.decision is None and old.owns(live) for live in old.arrivals.live.values())
 
 
-def _replay(new: Engine, old: Engine) -> None:
-    """Book the remembered items again, in their order, under their sequences' own numbers."""
+def replay(new: Engine, old: Engine, tangles: Iterable[TangleState]) -> list[Remembered]:
+    """Book the items that are remembered of some tangles again, in their order, under their sequences' own numbers."""
+    chosen = {tangle.id: tangle for tangle in tangles}
+    remembered = [one for one in old.arrivals.sightings.raw.values() if one.item.tangle in chosen]
     opened: dict[object, set[object]] = {}
-    for item, number, _, _ in old.arrivals.sightings.raw.values():
+    for item, number, _, _ in remembered:
         opened.setdefault(item.tangle, set()).add((item.key, number))
-    for tangle in old.arrivals.tangles.values():
+    for tangle in chosen.values():
         first = tangle.n_arrived - len(tangle.rows)
         n_opened = tangle.n_opened - len(opened.get(tangle.id, ()))
         new.arrivals.tangles[tangle.id] = TangleState(tangle.id, n_arrived=first, n_opened=max(n_opened, 0))
-    remembered = list(old.arrivals.sightings.raw.values())
     for start in range(0, len(remembered), new.chunk):
         for item, number, _, _ in remembered[start : start + new.chunk]:
             live = new.arrivals.find(item.tangle, item.key)
@@ -44,6 +46,7 @@ def _replay(new: Engine, old: Engine) -> None:
                 time = max(item.time, new.arrivals.tangles[item.tangle].clock)
             new.runner.book(item, new.coder.code(item.value), time, 0.0)
         new.runner.run()
+    return remembered
 
 
 def _align(new: Engine, old: Engine) -> None:

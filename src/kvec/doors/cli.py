@@ -22,6 +22,7 @@ from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
 from kvec.doors.messages import Stopped, one_line, say, warn_of
 from kvec.doors.reproduce_command import reproduce
+from kvec.doors.serve_command import serve, serve_demo, serve_export
 from kvec.doors.stream_command import stream
 from kvec.doors.tune_command import tune
 from kvec.doors.watch_command import watch
@@ -335,8 +336,13 @@ def demo(
     seconds: Annotated[float, Option(help="How long each replayed tangle takes in a terminal.")] = 8.0,
     tangles: Annotated[int, Option(help="How many unseen tangles are replayed.")] = 3,
     minutes: Annotated[float, Option(help="Train no longer than this.")] = 1.0,
+    web: Annotated[bool, Option("--web", help="Show it on a page instead, fed again and again by kvec serve.")] = False,
+    port: Annotated[int, Option(help="With --web: where the page is served; 0: any that is free.")] = 8765,
+    opens: Annotated[bool, Option("--open/--no-open", help="With --web: open the page in a browser.")] = True,
 ) -> None:
     """Make tangled traffic, train on it, and watch decisions appear while unseen items flow by."""
+    if web:
+        raise typer.Exit(serve_demo(out, minutes, port, opens))
     from kvec.doors.demo import run_demo
 
     run_demo(out, seconds, tangles, minutes)
@@ -346,6 +352,11 @@ app.command(
     epilog="Examples: [bold]kvec stream model items.ndjson -o decisions.ndjson[/bold], "
     "[bold]tail -F items.ndjson | kvec stream model --state kept[/bold]"
 )(stream)
+app.command(
+    epilog="Examples: [bold]kvec serve model --state kept[/bold], "
+    "[bold]kvec serve fast=model-a sure=model-b --host 0.0.0.0 --token-file tokens[/bold]"
+)(serve)
+app.command("serve-export", epilog="Example: [bold]kvec serve-export kept -o labelled.parquet[/bold]")(serve_export)
 app.command(
     epilog="Examples: [bold]kvec tune model newer.parquet -o tuned[/bold], "
     "[bold]kvec tune model newer.parquet --at cost_per_error=1,cost_per_item=0.01 -o tuned[/bold]"

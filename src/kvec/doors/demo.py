@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
 from rich.console import Console
 
 from kvec.decide.checkpoint import require_model_place
@@ -24,6 +25,7 @@ from kvec.words.explanation import Explanation
 from kvec.words.items import Decision, Reason
 
 TANGLES = {"train": 480, "validation": 80, "unseen": 160}
+BETWEEN = 0.6  # seconds between the first packets of two links, where they are shown as one stream
 SETTINGS = ("training.epochs=12", "training.patience=12")
 SCHEMA_TOML = """# How kvec reads the made traffic in this folder.
 key = "key"
@@ -47,6 +49,39 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
     _require_own(folder)
     began = time.monotonic()
     console = Console(highlight=False, soft_wrap=True)
+    model, unseen = _made(folder, minutes, console)
+    trained = time.monotonic() - began
+
+    tangles = model.tangles(unseen)
+    scores = model.scores(tangles)
+    console.print("\n[bold]3. Unseen traffic[/bold] flows by; each flow is named when its halting score is full.\n")
+    replay(model, tangles, scores, range(n_replayed), seconds, console)
+
+    (evaluation,) = evaluate_model(model, tangles, scores)
+    console.print("[bold]4. On all unseen traffic[/bold], beside the best rule that reads n items of every flow:\n")
+    console.print(evaluation.to_text())
+    chosen = _telling(model, unseen, model.decide(tangles))
+    report_evaluation(
+        folder / "report.html", model, (evaluation,), "kvec demo: made traffic", "kvec demo",
+        {"data": "made traffic, unseen", "sequences": tangles.n_sequences, "items": tangles.n_items}, chosen,
+    )  # fmt: skip
+    console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began))
+
+
+def prepare_web(folder: Path, minutes: float) -> tuple[Path, Path]:
+    """The demo's model, made where it is not there yet, and unseen traffic as one stream: links that begin in turn."""
+    _require_own(folder)
+    model, unseen = folder / "model", folder / "unseen.parquet"
+    if not (model / "kvec.json").is_file() or not unseen.is_file():
+        _made(folder, minutes, Console(highlight=False, soft_wrap=True, stderr=True))
+    stream = folder / "stream.parquet"
+    begins = pl.col("tangle").rle_id() * BETWEEN
+    pl.read_parquet(unseen).with_columns(pl.col("time") + begins).sort("time").write_parquet(stream)
+    return model, stream
+
+
+def _made(folder: Path, minutes: float, console: Console) -> tuple[KVEC, Table]:
+    """Make the tables and train the model; the model, and the unseen table."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "kvec.toml").write_text(SCHEMA_TOML, encoding="utf-8")
     tables = {}
@@ -71,22 +106,7 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
     if early := early_end(model.model_.history, config.training):
         console.print(f"   {early}")
     model.save(folder / "model")
-    trained = time.monotonic() - began
-
-    tangles = model.tangles(tables["unseen"])
-    scores = model.scores(tangles)
-    console.print("\n[bold]3. Unseen traffic[/bold] flows by; each flow is named when its halting score is full.\n")
-    replay(model, tangles, scores, range(n_replayed), seconds, console)
-
-    (evaluation,) = evaluate_model(model, tangles, scores)
-    console.print("[bold]4. On all unseen traffic[/bold], beside the best rule that reads n items of every flow:\n")
-    console.print(evaluation.to_text())
-    chosen = _telling(model, tables["unseen"], model.decide(tangles))
-    report_evaluation(
-        folder / "report.html", model, (evaluation,), "kvec demo: made traffic", "kvec demo",
-        {"data": "made traffic, unseen", "sequences": tangles.n_sequences, "items": tangles.n_items}, chosen,
-    )  # fmt: skip
-    console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began))
+    return model, tables["unseen"]
 
 
 def _require_own(folder: Path) -> None:

@@ -73,7 +73,10 @@ class Outlet:
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows as NDJSON; they are out when this returns."""
         text = "".join([json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows])
-        content = text.encode("utf-8", "backslashreplace")  # half a surrogate pair: as JSON writes it
+        self.write_bytes(text.encode("utf-8", "backslashreplace"))  # half a surrogate pair: as JSON writes it
+
+    def write_bytes(self, content: bytes) -> None:
+        """Write lines that are whole; they are out when this returns."""
         file = self._file or sys.stdout.buffer
         try:
             file.write(content)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kvec.decide.deployed import Deployed
-from kvec.decide.monitor import Monitor
+from kvec.decide.monitor import Monitor, Watched
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.stream import Stream
@@ -30,19 +30,21 @@ def promise_lines(model: Deployed, threshold: float | None = None) -> list[str]:
 class Watcher:
     """Watches a stream's decisions against the promise of its model, where there is one."""
 
-    def __init__(self, promise: Promise, kept: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, promise: Promise, kept: Mapping[str, Any] | None = None, awaits_labels: bool = False) -> None:
         self._tangles: dict[TangleId, None] = {}  # that are not over yet
-        self._monitor = Monitor.of(promise, awaits_labels=False)
+        self._monitor = Monitor.of(promise, awaits_labels)
         if kept is not None:
             self._tangles = dict.fromkeys(kept["tangles"])
             self._monitor = Monitor.from_plain(promise, kept["monitor"])
         self._is_told = not self._monitor.status().holds
 
     @classmethod
-    def of(cls, stream: Stream, kept: Mapping[str, Any] | None = None) -> Watcher | None:
+    def of(
+        cls, stream: Stream, kept: Mapping[str, Any] | None = None, awaits_labels: bool = False
+    ) -> Watcher | None:  # fmt: skip
         """One for this stream; `kept` is what `to_plain` of an earlier one gave."""
         promise = stream.promised
-        return None if promise is None or promise.reference is None else cls(promise, kept)
+        return None if promise is None or promise.reference is None else cls(promise, kept, awaits_labels)
 
     def arrived(self, items: Iterable[Item]) -> None:
         """Take note of the tangles whose items come."""
@@ -66,6 +68,14 @@ class Watcher:
             return ""
         self._is_told = True
         return f"warning: {now.line()}"
+
+    def label(self, decision_id: str, label: str) -> bool:
+        """Take the true label of a decision; whether it was waited for."""
+        return self._monitor.observe_label(decision_id, label)
+
+    def status(self) -> Watched:
+        """How things stand."""
+        return self._monitor.status()
 
     def close(self) -> None:
         """Nothing more comes of any tangle."""

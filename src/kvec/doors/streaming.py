@@ -19,15 +19,14 @@ from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Outlet, Sink
 from kvec.doors.promises import Watcher, promise_lines
 from kvec.doors.running import Loop, Manner, Stopping
+from kvec.doors.succeeding import limits_of, require_same_items, require_same_limits
 from kvec.doors.summary import counted, is_useless, summary
 from kvec.doors.watching import Watch
 from kvec.doors.writing import require_place
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_sources import Source
 from kvec.words.errors import ModelError, SettingError
-from kvec.words.limits import Limits
 from kvec.words.plain import require_choice
-from kvec.words.schema import Schema
 
 EVERY = "30s"
 STDOUT = ("-", "/dev/stdout")
@@ -75,7 +74,7 @@ def stream_items(wishes: Wishes) -> int:
         wishes = replace(wishes, output=None)
     _check(wishes)
     limits = dict(wishes.limits or {})
-    fresh_limits = _limits(limits)
+    fresh_limits = limits_of(limits)
     model = load_deployed(wishes.model, wishes.at)
     keeper = None if wishes.state is None else Keeper(wishes.state)
     try:
@@ -131,26 +130,12 @@ def _check(wishes: Wishes) -> None:
         raise SettingError("SOURCE, --output and --dead-letters are not all different files; give each its own")
 
 
-def _limits(given: Mapping[str, Any]) -> Limits:
-    """The limits, of which the command line speaks as flags."""
-    try:
-        return Limits.of(given)
-    except SettingError as problem:
-        name, _, rest = str(problem).partition(" ")
-        raise SettingError(f"--{name.replace('_', '-')} {rest}" if name in given else str(problem)) from None
-
-
 def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> Deployed | None:
     """A state is gone on with by what it was made with; only a newer model that is to take over may differ."""
-    for name, given in limits.items():
-        if given != (before := getattr(stream.limits, name)):
-            flag = f"--{name.replace('_', '-')}"
-            raise SettingError(
-                f"{flag} is {given}, but {before} in {wishes.state}; leave it out, or name a new --state"
-            )
+    require_same_limits(stream.limits, limits, str(wishes.state))
     is_same = (stream.model.hash, stream.model.operating_point) == (model.hash, model.operating_point)
     if wishes.take_over and not is_same:
-        _require_same_items(stream.model.schema, model.schema, wishes)
+        require_same_items(stream.model.schema, model.schema, str(wishes.model), str(wishes.state))
         return model
     if not is_same and stream.model.hash == model.hash:
         raise ModelError(
@@ -165,22 +150,6 @@ def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str,
     if wishes.threshold is not None and wishes.threshold != stream.note.get("threshold"):
         raise SettingError(f"--threshold cannot change in {wishes.state}; leave it out, or name a new --state")
     return None
-
-
-def _require_same_items(before: Schema, after: Schema, wishes: Wishes) -> None:
-    """Both models see every item, so it must be made from the same columns in the same way."""
-
-    def columns(schema: Schema) -> dict[str, Any]:
-        entries = ("key", "tangle", "time", "end", "empty_key", "outcome", "label_names")
-        fields = [(f.name, f.source, f.transform, f.kind == "categorical") for f in schema.values]
-        return {**{name: getattr(schema, name) for name in entries}, "values": sorted(fields)}
-
-    old, new = columns(before), columns(after)
-    if different := [name for name in old if old[name] != new[name]]:
-        raise ModelError(
-            f"{wishes.model} reads other items than the model in {wishes.state} (schema.{different[0]} differs); "
-            "let it begin with a new --state"
-        )
 
 
 def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: Wishes, keeper: Keeper | None) -> int:

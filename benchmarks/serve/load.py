@@ -1,0 +1,206 @@
+"""What a service bears: batches of 256 from a few connections, a steady rate, a thousand connections, too much, memory.
+
+    python benchmarks/serve/load.py --seconds 20
+
+Needs wrk (Debian: apt install wrk). All figures of a run are from one machine at one time: the raw engine, fed with the
+same items in the same batches by a process of its own, is measured before and after, and shares are of its mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
+    os.environ[threads] = "1"
+
+HERE = Path(__file__).resolve().parent
+BATCH = 256
+FEW = 8  # items of a batch from each of a crowd
+TANGLES = 500  # watched at once, at the most
+RAW = """
+import json, sys, time
+from kvec.decide.deployed import load_deployed
+from kvec.decide.stream import Stream
+from kvec.read.arriving import RowReader
+from kvec.words.limits import Limits
+
+model, bodies, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+deployed = load_deployed(model)
+reader, batches = RowReader(deployed.schema), [json.loads(line) for line in open(bodies)]
+stream = Stream(deployed, Limits(max_tangles={tangles}))
+items = lambda n, r: [reader.item({{**row, "tangle": row["tangle"].replace("@", f"{{r}}.")}}) for row in batches[n]]
+n_items, spent, cpu, n, r = 0, 0.0, 0.0, 0, 0
+stream.feed_many(items(0, "warm"))
+began = time.monotonic()
+while time.monotonic() - began < seconds:
+    some = items(n, r)
+    start, before = time.perf_counter(), time.thread_time()
+    stream.feed_many(some)
+    spent, cpu = spent + time.perf_counter() - start, cpu + time.thread_time() - before
+    n_items += len(some)
+    n, r = (n + 1, r) if n + 1 < len(batches) else (0, r + 1)
+print(json.dumps({{"items_per_second": round(n_items / spent), "items_per_cpu_second": round(n_items / cpu)}}))
+"""
+
+
+def make(folder: Path) -> tuple[Path, Path]:
+    """A model of the preset small, and batches of traffic; `@` in a tangle's name stands for what makes it new."""
+    from kvec.estimator import KVEC
+    from kvec.read.synthetic import DEMO_SCHEMA, demo_traffic
+    from kvec.words.config import Config
+
+    config = Config.preset("small").override(["training.epochs=1", "training.minutes=0.2"])
+    KVEC.from_config(config, schema=DEMO_SCHEMA).fit(demo_traffic(24, 1), demo_traffic(8, 2)).save(folder / "model")
+    rows = demo_traffic(40, 3).drop("label").sort("time").to_dicts()
+    for row in rows:
+        row["tangle"] = f"@{row['tangle']}"
+    for size in (BATCH, FEW):
+        with (folder / f"bodies-{size}.json").open("w") as out:
+            for start in range(0, len(rows) - size, size):
+                out.write(json.dumps(rows[start : start + size], separators=(",", ":")) + "\n")
+    return folder / "model", folder / f"bodies-{BATCH}.json"
+
+
+class Server:
+    """A service in a process of its own, and how much memory and time it takes."""
+
+    def __init__(self, model: Path, state: Path | None, *more: str) -> None:
+        kept = ["--state", str(state)] if state is not None else []
+        command = [sys.executable, "-m", "kvec", "serve", str(model), "--port", "0", "--max-tangles", str(TANGLES)]
+        self.process = subprocess.Popen([*command, *kept, *more], stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        line = ""
+        while (found := re.search(r"at (http://\S+)", line)) is None:
+            line = self.process.stderr.readline()
+            if not line:
+                raise SystemExit("the service did not start")
+        self.url = found[1]
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        self.samples: list[tuple[float, float]] = []
+        self._is_over = False
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def cpu(self) -> float:
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def megabytes(self) -> float:
+        """Resident memory."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def _watch(self) -> None:
+        began = time.monotonic()
+        while not self._is_over:
+            self.samples.append((round(time.monotonic() - began, 1), round(self.megabytes(), 1)))
+            time.sleep(1)
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit code."""
+        self._is_over = True
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(120)
+
+
+def wrk(
+    server: Server, bodies: Path, connections: int, seconds: float, pause: float = 0.0, batch: int = BATCH
+) -> dict[str, Any]:
+    """Let wrk send batches over some connections, each waiting `pause` seconds between two."""
+    environment = {**os.environ, "KVEC_BODIES": str(bodies), "KVEC_PAUSE": str(int(pause * 1000))}
+    command = [
+        "wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s", "-s", str(HERE / "load.lua"),
+        server.url,
+    ]  # fmt: skip
+    before, began = server.cpu(), time.monotonic()
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    took = server.cpu() - before
+    found = json.loads(re.search(r"KVEC (.*)", out)[1])  # type: ignore[index]
+    good = found["requests"] - found["not_200"]
+    return {
+        "connections": connections, "batch": batch, "pause_s": pause, **found,
+        "items_per_second": round(good * batch / found["seconds"]),
+        "items_per_cpu_second": round(good * batch / took) if took else None,
+        "cores": round(took / (time.monotonic() - began), 2),
+    }  # fmt: skip
+
+
+def raw(model: Path, bodies: Path, seconds: float) -> dict[str, Any]:
+    out = subprocess.run(
+        [sys.executable, "-c", RAW.format(tangles=TANGLES), str(model), str(bodies), str(seconds)],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each part (default: 20)")
+    parser.add_argument(
+        "--rate", type=float, default=8_000.0, help="items a second of the steady part (default: 8,000)"
+    )
+    parser.add_argument("--connections", type=int, default=1_000, help="of the crowd (default: 1,000)")
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "load.json", help="where the result goes")
+    given = parser.parse_args()
+    if shutil.which("wrk") is None:
+        raise SystemExit("wrk is not installed; on Debian: apt install wrk")
+    import kvec
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model, bodies = make(folder)
+        engines = [raw(model, bodies, given.seconds / 2)]
+        results: dict[str, Any] = {}
+        server = Server(model, folder / "state")
+        try:
+            wrk(server, bodies, 4, min(given.seconds, 5))  # what is not measured: first memory, first snapshot
+            results["as_fast_as_it_goes"] = wrk(server, bodies, 4, given.seconds)
+            pause = 8 * BATCH / given.rate
+            results["steady"] = wrk(server, bodies, 8, given.seconds, pause)
+            results["crowd"] = wrk(
+                server, bodies, given.connections, given.seconds, given.connections * BATCH / given.rate
+            )
+            results["memory_mb"] = {
+                "first": server.samples[5][1], "last": server.samples[-1][1],
+                "most": max(mb for _, mb in server.samples),
+                "samples": server.samples[:: max(len(server.samples) // 60, 1)],
+            }  # fmt: skip
+        finally:
+            code = server.stop()
+        results["exit_code"] = code
+        server = Server(model, folder / "small", "--max-queue", "4")
+        try:
+            results["too_much"] = wrk(server, bodies, 64, min(given.seconds, 10))
+            results["after_it"] = wrk(server, bodies, 1, min(given.seconds, 5))
+        finally:
+            server.stop()
+        engines.append(raw(model, bodies, given.seconds / 2))
+    for unit in ("items_per_second", "items_per_cpu_second"):
+        mean = sum(engine[unit] for engine in engines) / len(engines)
+        results[f"share_of_engine_{unit}"] = round(results["as_fast_as_it_goes"][unit] / mean, 3)
+    words = [word for word in sys.argv[1:] if not word.startswith("-o")]
+    told = {
+        "command": " ".join(["python benchmarks/serve/load.py", *words]), "kvec": kvec.__version__,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "load_average": [round(one, 1) for one in os.getloadavg()], "batch": BATCH, "engine": engines, **results,
+    }  # fmt: skip
+    given.output.write_text(json.dumps(told, indent=1) + "\n")
+    print(json.dumps({k: v for k, v in told.items() if k != "memory_mb"}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

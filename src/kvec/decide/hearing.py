@@ -1,0 +1,45 @@
+"""What a stream tells of every item to those who ask: halting scores and class probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kvec.decide.deployed import Deployed
+from kvec.tangle.live import Booked, Live
+
+Floats = npt.NDArray[np.float64]
+
+
+class Listener(Protocol):
+    """Someone who hears, while items run, what the network says of them; N items, one row of `said` for each."""
+
+    def heard(self, model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> None:
+        """Items have run; what they settle is decided after this."""
+
+    def closed(self, live: Live) -> None:
+        """A sequence has ended; it is decided by now."""
+
+
+def halting_scores(model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> Floats:
+    """(N,) how ready each item's sequence was after it."""
+    n_classes = len(model.vocabulary.labels[0])
+    if model.readiness.trigger != "hazard":
+        ready = [model.readiness.after(row, one.position + 1, n_classes) for one, row in zip(booked, said, strict=True)]
+        return np.array(ready)
+    scores: Floats = 1 / (1 + np.exp(-np.maximum(said[:, 0].astype(np.float64), -80)))
+    return scores
+
+
+def class_probabilities(model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> Floats:
+    """(N, classes) how likely each class of the first label column was after each item."""
+    logits = said[:, 1 : 1 + len(model.vocabulary.labels[0])].astype(np.float64)
+    if model.readiness.temperatures:
+        sharp = [model.readiness.sharpness(0, one.position + 1) for one in booked]
+        logits = logits * np.array(sharp)[:, None]
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    found: Floats = shares / shares.sum(axis=1, keepdims=True)
+    return found

@@ -1,0 +1,1 @@
+"""The service: streams of several models behind HTTP, server-sent events and WebSockets."""

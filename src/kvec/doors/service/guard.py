@@ -1,0 +1,142 @@
+"""Who may ask, and what every answer carries: bearer tokens, hosts and origins, security headers, problems, counts."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kvec.doors.messages import say
+from kvec.doors.service.problems import KIND, Refusal
+from kvec.doors.service.service import Service
+from kvec.words.errors import SettingError
+
+OPEN = ("/", "/v1/healthz", "/v1/readyz", "/v1/openapi.json")  # without a token; and what lies under /assets/
+LEAST_TOKEN = 16  # characters
+TOLD = 5  # refusals of a kind that are told one by one; then the tenth, the hundredth and so on
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY", "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin", "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}  # fmt: skip
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:]*)(?::\d+)?")
+
+
+def read_tokens(path: Path) -> frozenset[bytes]:
+    """The digests of the tokens in a file, one on each line."""
+    try:
+        tokens = path.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise SettingError(f"{path}: cannot read tokens: {why}") from None
+    if not tokens:
+        raise SettingError(f"{path}: holds no token; make one with: openssl rand -hex 32 > {path}")
+    if short := [token for token in tokens if len(token) < LEAST_TOKEN or not token.isascii()]:
+        raise SettingError(
+            f"{path}: {len(short)} of its tokens are no {LEAST_TOKEN} plain characters; make longer ones"
+        )
+    return frozenset(_digest(token.encode()) for token in tokens)
+
+
+class Guard:
+    """Stands in front of the application."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+        self._refused: dict[tuple[int, str], int] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                if scope["path"].startswith("/v1/"):
+                    headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        try:
+            self._require_allowed(scope)
+            await self._app(scope, receive, sending)
+        except Refusal as refusal:
+            await refuse(refusal, scope, sending)
+        finally:
+            self._note(scope, status)
+
+    def _require_allowed(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        service, host = self._service, headers.get("host", "")
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            raise Refusal(403, "this page is not the service's own, so it may not ask here")
+        if service.hosts and _name(host) not in service.hosts:
+            raise Refusal(
+                403, f"asked as {_name(host)[:80]!r}, which is not this machine; use http://127.0.0.1, or --token-file"
+            )
+        if not service.tokens or scope["path"] in OPEN or scope["path"].startswith("/assets/"):
+            return
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        given = _digest(token.strip().encode("utf-8", "replace"))
+        is_known = False
+        for known in service.tokens:  # all of them, so that time tells nothing
+            is_known |= hmac.compare_digest(given, known)
+        if kind.lower() != "bearer" or not is_known:
+            raise Refusal(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+
+    def _note(self, scope: Scope, status: int) -> None:
+        """Count an answer; refusals are told on the standard error output, without what was sent."""
+        if scope["type"] != "http" or not status:
+            return
+        route = getattr(scope.get("route"), "path", "none")
+        self._service.meters.answered(route, status)
+        if status < 400:
+            return
+        n = self._refused[status, route] = self._refused.get((status, route), 0) + 1
+        if n <= TOLD or str(n).strip("0") == "1":
+            so_far = f" ({n:,} such answers so far)" if n > TOLD else ""
+            client = scope.get("client") or ["?"]
+            say(f"{scope['method'][:8]} {route} answered with {status} to {client[0]}{so_far}")
+
+
+async def refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
+    """Send a refusal, to a WebSocket too."""
+    prefix = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
+    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    headers: list[Any] = [(b"content-type", KIND.encode()), (b"content-length", str(len(refusal.body)).encode())]
+    headers += _encoded(refusal.headers.items())
+    await send({"type": f"{prefix}.start", "status": refusal.status, "headers": headers})
+    await send({"type": f"{prefix}.body", "body": refusal.body})
+
+
+def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in headers]
+
+
+def _name(host: str) -> str:
+    """A host without its port."""
+    found = _HOST.fullmatch(host.lower())
+    return found[1] if found else host
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

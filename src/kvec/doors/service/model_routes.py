@@ -1,0 +1,208 @@
+"""What is known of keys and models, and what can be turned: keys, looks, cards, the dial, labels, replay, the watch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from kvec import __version__
+from kvec.decide.targets import TARGETS
+from kvec.doors.service.bodies import JSON, rows_of
+from kvec.doors.service.frames import Watch
+from kvec.doors.service.problems import Refusal
+from kvec.doors.service.reading import body_of, form_of, names_of, object_of, served_of, service_of
+from kvec.doors.service.replaying import Replay
+from kvec.doors.service.served import Served
+from kvec.doors.service.service import Service
+from kvec.doors.service.telling import key_told, looks_told
+
+FRAMES = 20  # a second
+QUIET = 1.0  # seconds after which counts are told though nothing has come
+
+
+async def get_key(request: Request) -> Response:
+    """What is known of a key, with every item that is kept; or where its items looked."""
+    service, served = service_of(request), served_of(request)
+    names = names_of(request)
+    if len(names) == 3 and names[2] == "looks":
+        return await _looks(service, served, names[0], names[1])
+    if len(names) != 2:
+        raise Refusal(404, "write /v1/keys/TANGLE/KEY, or /v1/keys/TANGLE/KEY/looks")
+    told = await service.call(lambda: _key(served, *names))
+    if told is None:
+        raise Refusal(404, "this key was never seen, or it is forgotten")
+    return _json(told)
+
+
+def _key(served: Served, tangle: str, key: str) -> dict[str, Any] | None:
+    status, trace = served.about(tangle, key)
+    return key_told(status, trace, served.stream.model.vocabulary.label_names)
+
+
+async def _looks(service: Service, served: Served, tangle: str, key: str) -> Response:
+    def look() -> dict[str, Any] | None:
+        status, trace = served.about(tangle, key)
+        known = status or trace
+        looked = None if known is None else served.stream.look_back(known.tangle)
+        return None if known is None or looked is None else looks_told(looked, known.key, known.sequence)
+
+    told = await service.call(look)
+    if told is None:
+        raise Refusal(404, "this key was never seen, or its items are forgotten")
+    return _json(told)
+
+
+# -- models -------------------------------------------------------------------------------------------------------
+
+
+async def get_models(request: Request) -> Response:
+    """The models that are served."""
+    hub = service_of(request).hub
+    models = [
+        {"name": name, "hash": one.version.model.hash, "labels": list(one.version.base.vocabulary.labels[0])}
+        for name, one in hub.served.items()
+    ]
+    return _json({"models": models, "default": models[0]["name"]})
+
+
+async def get_model(request: Request) -> Response:
+    """The card of a model."""
+    served = served_of(request)
+    return _json(card_of(served))
+
+
+def card_of(served: Served) -> dict[str, Any]:
+    """The card of a model, with how things stand."""
+    watched = None if served.watcher is None else served.watcher.status()
+    live: dict[str, Any] = {"accuracy": served.truths.accuracy, "labelled": served.truths.n_labelled}
+    if watched is not None:
+        live |= {"promise_holds": watched.holds, "promise_line": watched.line()}
+    return {**served.version.card(served.name), "counts": served.counts(), "live": live}
+
+
+async def post_dial(request: Request) -> Response:
+    """Let a model work elsewhere on its trade-off, for sequences from now on."""
+    service, served = service_of(request), service_of(request).hub.find(request.path_params["name"])
+    target = await object_of(request, service)
+    for name, value in target.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name not in TARGETS or not (is_number or (name == "cost_per_error" and isinstance(value, dict))):
+            raise Refusal(422, f"each entry must be a number under one of {', '.join(TARGETS)}", field=name[:80])
+    version = await service.apart(lambda: served.version.aimed(target))
+    if version.point != served.version.point:
+        await service.call(lambda: served.take_over(version))
+    return _json({"point": served.version.told(served.version.point), "model": served.name})
+
+
+async def post_reload(request: Request) -> Response:
+    """Read a model's folder again; what has changed takes over."""
+    service, served = service_of(request), service_of(request).hub.find(request.path_params["name"])
+    is_changed = await reload(service, served)
+    return _json({"model": served.name, "is_changed": is_changed, "hash": served.version.model.hash})
+
+
+async def reload(service: Service, served: Served) -> bool:
+    """Let the model that is in the folder now take over; whether it is another one."""
+    version = await service.apart(service.origins[served.name].read)
+    if version.base.hash == served.version.base.hash:
+        return False
+    await service.call(lambda: served.take_over(version))
+    return True
+
+
+async def post_labels(request: Request) -> Response:
+    """Take true labels that have come later."""
+    service, served = service_of(request), served_of(request)
+    form = form_of(request)
+    rows = rows_of(await body_of(request, service), form, service.bounds)
+    return _json(await service.call(lambda: served.label(rows)))
+
+
+# -- replay -------------------------------------------------------------------------------------------------------
+
+
+def _replay(request: Request) -> Replay:
+    replay = service_of(request).replay
+    if replay is None:
+        raise Refusal(404, "nothing is replayed here; start the service with --replay FILE")
+    return replay
+
+
+async def get_replay(request: Request) -> Response:
+    """How the replay stands."""
+    return _json(_replay(request).told())
+
+
+async def post_replay(request: Request) -> Response:
+    """Pause, play, step or seek."""
+    replay = _replay(request)
+    return _json(replay.control(await object_of(request, service_of(request))))
+
+
+# -- the watch ----------------------------------------------------------------------------------------------------
+
+
+async def get_watch(request: Request) -> Response:
+    """Tell what a page draws, in frames."""
+    service, served = service_of(request), served_of(request)
+    return StreamingResponse(_frames(service, served), media_type="text/event-stream")
+
+
+async def _frames(service: Service, served: Served) -> AsyncIterator[bytes]:
+    version = served.version
+    watch = Watch(version.base.vocabulary.labels[0])
+    served.traces.watch(watch)
+    session = version.base.schema.session
+    hello = {
+        "labels": list(version.base.vocabulary.labels[0]), "fields": version.fields,
+        "session_field": session[0] if session else None, "model": card_of(served),
+    }  # fmt: skip
+    try:
+        yield b"data: %b\n\n" % orjson.dumps({"hello": hello})
+        told, marks = time.monotonic(), [(time.monotonic(), served.counts()["items"])]
+        while not service.is_stopping:
+            await asyncio.sleep(1 / FRAMES)
+            now, counts = time.monotonic(), served.counts()
+            marks = [*(mark for mark in marks if now - mark[0] < 1), (now, counts["items"])]
+            rate = (marks[-1][1] - marks[0][1]) / max(now - marks[0][0], 1 / FRAMES)
+            few = {name: counts[name] for name in ("items", "decisions", "live", "waiting")}
+            frame = watch.frame(time.time(), few | {"rate": rate}, is_due=now - told >= QUIET)
+            if frame is not None:
+                told = now
+                yield b"data: %b\n\n" % orjson.dumps(frame)
+    finally:
+        served.traces.leave(watch)
+
+
+# -- health -------------------------------------------------------------------------------------------------------
+
+
+async def get_health(request: Request) -> Response:
+    """Whether the process answers."""
+    return _json({"status": "alive", "kvec": __version__})
+
+
+async def get_ready(request: Request) -> Response:
+    """Whether items are taken."""
+    service = service_of(request)
+    if service.is_stopping or not service.hub.is_ready:
+        raise Refusal(503, "the service is not ready, or stopping")
+    if service.hub.failures:
+        name, why = next(iter(service.hub.failures.items()))
+        raise Refusal(503, f"{name}: {why}")
+    return _json({"status": "ready", "waiting": service.hub.n_waiting})
+
+
+async def get_metrics(request: Request) -> Response:
+    """What was counted, in Prometheus's format."""
+    return Response(service_of(request).meters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _json(found: Any) -> Response:
+    return Response(orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY), media_type=f"application/{JSON}")

@@ -1,0 +1,40 @@
+"""Refusals as application/problem+json (RFC 9457): what was wrong, where, and the way out."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+KIND = "application/problem+json"
+
+
+class Refusal(Exception):
+    """A request that cannot be answered as it was meant; `more` is told beside what is wrong."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers, self.more = status, detail, dict(headers or {}), more
+
+    @property
+    def body(self) -> bytes:
+        """The problem as JSON."""
+        title = HTTPStatus(self.status).phrase
+        return orjson.dumps(
+            {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail, **self.more}
+        )
+
+    def response(self) -> Response:
+        """The problem as an answer."""
+        return Response(self.body, self.status, self.headers, KIND)
+
+
+def place_of(error: BaseException) -> str:
+    """Where something went wrong that nobody thought of; nothing of what was being read is told."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}"

@@ -1,0 +1,84 @@
+"""Connections that may not linger: slow headers, slow readers and too many of them are cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from kvec.doors.service.bounds import Bounds
+
+MOST_HEAD = 64 << 10  # bytes of a request line and its headers
+
+
+def protocol_of(bounds: Bounds) -> type[HttpToolsProtocol]:
+    """The protocol of a server with these bounds."""
+
+    class Guarded(HttpToolsProtocol):
+        """HTTP, with patience that ends."""
+
+        _timer: asyncio.TimerHandle | None = None
+        _stuck: asyncio.TimerHandle | None = None
+        _n_head = 0  # bytes of a head that is not complete; -1: it is
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if len(self.connections) > bounds.max_connections:
+                transport.abort()
+                return
+            self._begin()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            for timer in (self._timer, self._stuck):
+                if timer is not None:
+                    timer.cancel()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._n_head >= 0:
+                self._n_head += len(data)
+            super().data_received(data)
+            if self._n_head > MOST_HEAD:
+                self.send_400_response("The head of the request is too long.")
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self._begin()
+
+        def on_headers_complete(self) -> None:
+            self._n_head = -1
+            if self._timer is not None:
+                self._timer.cancel()
+            super().on_headers_complete()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stuck = self.loop.call_later(bounds.timeout, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            if self._stuck is not None:
+                self._stuck.cancel()
+            super().resume_writing()
+
+        def _begin(self) -> None:
+            """A head may come from now on, within some time."""
+            self._n_head = 0
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self.loop.call_later(bounds.timeout, self.transport.close)
+
+        def send_400_response(self, msg: str) -> None:
+            if not self.transport.is_closing():
+                super().send_400_response(msg)
+
+    return Guarded
+
+
+def quiet() -> dict[str, Any]:
+    """Logging of the server: nothing but what kvec itself says."""
+    silent = {"handlers": [], "level": "CRITICAL", "propagate": False}
+    return {
+        "version": 1, "disable_existing_loggers": False,
+        "loggers": {name: silent for name in ("uvicorn", "uvicorn.error", "uvicorn.access")},
+    }  # fmt: skip

@@ -1,0 +1,134 @@
+"""What a request brings, read with patience and bounds: bodies, parameters, headers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from starlette.requests import Request
+from starlette.types import Receive
+
+from kvec.doors.service.bodies import JSON, LINES, parsed
+from kvec.doors.service.problems import Refusal
+from kvec.doors.service.served import Served
+from kvec.doors.service.service import Service
+
+FORMS = {
+    "application/json": JSON, "application/x-ndjson": LINES, "application/ndjson": LINES,
+    "application/jsonl": LINES,
+}  # fmt: skip
+MOST_KEY = 200  # characters of an idempotency key
+PATIENCE = 10  # a body may take so many times as long as a silence
+CLOSE = {"Connection": "close"}
+
+
+class Gone(Exception):
+    """The client has left."""
+
+
+def service_of(request: Request) -> Service:
+    """What all answers share."""
+    found: Service = request.app.state.service
+    return found
+
+
+def served_of(request: Request) -> Served:
+    """The model that a request chooses."""
+    return service_of(request).hub.find(request.query_params.get("model"))
+
+
+def form_of(request: Request) -> str:
+    """The form of a body, by its type; any other than JSON is refused, so that no foreign page's form is taken."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in FORMS:
+        raise Refusal(
+            415, "the Content-Type must be application/json or application/x-ndjson", CLOSE, field="content-type"
+        )
+    return FORMS[kind]
+
+
+def key_of(request: Request) -> str:
+    """The idempotency key; empty where there is none."""
+    key = request.headers.get("idempotency-key", "")
+    require_key(key, "Idempotency-Key")
+    return key
+
+
+def require_key(key: Any, field: str) -> None:
+    """Refuse what cannot be an idempotency key."""
+    if not isinstance(key, str) or len(key) > MOST_KEY or not key.isprintable():
+        raise Refusal(400, f"{field} must be at most {MOST_KEY} printable characters", field=field)
+
+
+def number_of(request: Request, name: str, otherwise: int | None = None) -> int | None:
+    """A whole number from 0 on, of the query."""
+    text = request.query_params.get(name)
+    return otherwise if text is None else require_number(text, name)
+
+
+def require_number(text: str, name: str) -> int:
+    """Text as a whole number from 0 on."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise Refusal(400, f"{name} is {text[:40]!r}; it must be a whole number from 0 on", field=name)
+    return int(text)
+
+
+async def chunks(request: Request, service: Service) -> AsyncIterator[bytes]:
+    """A body as it comes; one that is too large or too slow is refused."""
+    bounds, n = service.bounds, 0
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length[:18]) > bounds.max_body:
+        raise _too_large(bounds.max_body)
+    until = asyncio.get_running_loop().time() + PATIENCE * bounds.timeout
+    receive: Receive = request.receive
+    is_over = False
+    while not is_over:
+        try:
+            async with asyncio.timeout_at(min(until, asyncio.get_running_loop().time() + bounds.timeout)):
+                message = await receive()
+        except TimeoutError:
+            raise Refusal(408, "the body came too slowly", CLOSE) from None
+        if message["type"] == "http.disconnect":
+            raise Gone
+        chunk: bytes = message.get("body", b"")
+        n += len(chunk)
+        if n > bounds.max_body:
+            raise _too_large(bounds.max_body)
+        is_over = not message.get("more_body", False)
+        if chunk:
+            yield chunk
+
+
+async def body_of(request: Request, service: Service) -> bytes:
+    """A whole body."""
+    return b"".join([chunk async for chunk in chunks(request, service)])
+
+
+async def json_of(request: Request, service: Service) -> Any:
+    """A whole body as JSON."""
+    if form_of(request) != JSON:
+        raise Refusal(415, "the Content-Type must be application/json", CLOSE, field="content-type")
+    return parsed(await body_of(request, service))
+
+
+async def object_of(request: Request, service: Service) -> dict[str, Any]:
+    """A whole body as a JSON object."""
+    found = await json_of(request, service)
+    if not isinstance(found, dict):
+        raise Refusal(422, "the body must be a JSON object")
+    return found
+
+
+def names_of(request: Request) -> list[str]:
+    """The parts of the path behind /v1/keys/, each decoded by itself: names may hold slashes."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    try:
+        return [unquote_to_bytes(part).decode() for part in raw.split(b"?")[0].split(b"/")[3:]]
+    except UnicodeDecodeError:
+        raise Refusal(400, "the path is not UTF-8 text") from None
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, f"the body has more than {most:,} bytes; send it in parts", CLOSE)

@@ -1,0 +1,321 @@
+"""One served model: its stream, and all that is kept beside it. One thread owns it; a crash loses nothing that it told.
+
+Requests that wait are taken together: on the disk first, as one entry of the journal, then fed one by one, so that each
+is answered with the decisions that its own items settled. After a crash the journal is fed again from the snapshot on,
+with the same clock: the same decisions fall under the same numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kvec.decide.operating import OperatingPoint
+from kvec.decide.stream import Status, Stream
+from kvec.doors.journal import Entry
+from kvec.doors.keeping import SNAPSHOT, Keeper
+from kvec.doors.messages import say
+from kvec.doors.promises import Watcher
+from kvec.doors.service.answered import Answer, Answered
+from kvec.doors.service.asking import Ask, Manner, Settled
+from kvec.doors.service.bodies import Row, rows_of
+from kvec.doors.service.decision_log import DecisionLog
+from kvec.doors.service.intake import feed_all, items_of, names_meant, warm
+from kvec.doors.service.meters import Meters
+from kvec.doors.service.problems import Refusal
+from kvec.doors.service.telling import decision_line
+from kvec.doors.service.traces import Trace, Traces
+from kvec.doors.service.truths import Truths
+from kvec.doors.service.versions import Version
+from kvec.doors.succeeding import require_same_items, require_same_limits
+from kvec.read.arriving import RowReader
+from kvec.read.arriving_sources import Arrived
+from kvec.words.errors import SettingError
+from kvec.words.items import Decision, Item
+from kvec.words.limits import Limits
+
+SHARE = 100  # saving takes no more than one in so many seconds
+
+
+class Served:
+    """A model that is served."""
+
+    def __init__(self, name: str, version: Version, manner: Manner, folder: Path | None, meters: Meters) -> None:
+        self.name, self.version, self.meters = name, version, meters
+        self._manner, self._keeper = manner, None if folder is None else _keeper(folder)
+        bounds = manner.bounds
+        self.log = DecisionLog(bounds.keep_decisions, folder)
+        self.answered = Answered(bounds.keep_ids)
+        self.traces = Traces(bounds.keep_traces)
+        self.truths = Truths(bounds.keep_decisions, None if folder is None else folder / "labels.sqlite")
+        self._until: float | None = None  # when older models must be done, by the wall clock
+        self._n_waiting = self._n_unsaved = self._n_requests = 0
+        self._saved = time.monotonic()
+        self._pause = 0.0  # seconds that the last snapshot took
+        self.newest: float | None = None  # time of the newest item
+        try:
+            self._open()
+        except BaseException:
+            self._release()
+            raise
+
+    # -- opening ------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Begin, or go on where the state is; a model that is not the state's takes over."""
+        given, wanted = self._manner.limits, self.version
+        kept = None if self._keeper is None else self._keeper.resume()
+        self.stream = stream = Stream(wanted.model, Limits.of(given)) if kept is None else kept
+        note = stream.note
+        warm(wanted.model)
+        if kept is not None and note.get("kind") != "service":
+            raise SettingError("this state was not written by kvec serve; name another folder with --state")
+        self.reader = RowReader(stream.model.schema)
+        is_newer = False
+        if kept is not None:
+            assert self._keeper is not None
+            require_same_limits(stream.limits, given, str(self._keeper.folder))
+            self.reader.restore(note["reader"])
+            self.answered.restore(note["answered"])
+            self._n_requests, self._until = note["n_requests"], note["until"]
+            self.version = wanted.at(OperatingPoint(*note["point"]))
+            is_newer = note["started"] != wanted.mark or self.version.model.hash != stream.model.hash
+        self.log.go_on(note.get("log"))
+        self.truths.restore(self.log.since(0, self._manner.bounds.keep_decisions), note.get("truths"))
+        stream.listen(self.traces)
+        self.watcher = Watcher.of(stream, note.get("watched"), awaits_labels=True)
+        self._n_waiting = stream.n_waiting
+        self._started = wanted.mark
+        n_requests = self._recover()
+        self.truths.catch_up(self._judge)
+        if n_requests:
+            say(f"{self.name}: taken again from the journal, behind the snapshot: {n_requests:,} requests")
+        if is_newer:
+            self.take_over(wanted)
+            say(f"{self.name}: the model has changed; the new one takes over")
+        elif n_requests:
+            self.save()
+        self._count()
+
+    def _recover(self) -> int:
+        n = 0
+        for entry in self._keeper.journal.entries() if self._keeper is not None else ():
+            n += len(entry.arrived)
+            for one in entry.arrived:
+                assert isinstance(one.content, bytes)
+                self._n_requests += 1
+                self._feed(rows_of(one.content, one.peer, self._manner.bounds), one.origin, entry.wall)
+            if not entry.arrived:
+                self._tell(self.stream.tick(entry.now, entry.wall), entry.wall)
+        self._n_unsaved = n
+        return n
+
+    # -- items --------------------------------------------------------------------------------------------------
+
+    def take(self, asks: Sequence[Ask]) -> None:
+        """Take requests together; each is answered as soon as its own items are decided."""
+        fresh, again, keys = [], [], set()
+        for ask in asks:
+            if ask.key and (ask.key in self.answered or ask.key in keys):
+                again.append(ask)
+                continue
+            try:
+                ask.rows = rows_of(ask.body, ask.form, self._manner.bounds)
+            except Refusal as refusal:
+                ask.done(refusal)
+                continue
+            keys.add(ask.key)
+            fresh.append(ask)
+        wall = time.time()
+        if fresh and self._keeper is not None:
+            self._save_first()
+            numbered = enumerate(fresh, self._n_requests)
+            self._keeper.journal.add(Entry(wall, [Arrived(n, a.body, 0, a.key, "", a.form) for n, a in numbered]))
+        self._n_requests += len(fresh)
+        self._n_unsaved += len(fresh)
+        for ask in fresh:
+            began = time.monotonic()
+            settled = self._feed(ask.rows, ask.key, wall)
+            self.meters.waited(began - ask.came, time.monotonic() - ask.came)
+            ask.rows = ()
+            ask.done(settled)
+        for ask in again:
+            answer = self.answered[ask.key]
+            ask.done(Settled(answer, self.log.between(answer.first, answer.n)))
+        self._count()
+
+    def feed(self, items: Sequence[Item]) -> None:
+        """Take items that come from this process itself, as a replay's do; they are not journalled."""
+        self._tell(self.stream.feed_many(items, time.time()), time.time(), items)
+        self._count()
+
+    def _feed(self, rows: Sequence[Row], key: str, wall: float) -> Settled:
+        """Feed the rows of a request."""
+        items, refused = items_of(rows, self.reader, self._manner.bounds.max_text)
+        decisions, unfit = feed_all(self.stream, items, wall)
+        if unfit:
+            items = [one for one in items if one[0] not in unfit]
+            refused += [{"row": number, "detail": why} for number, why in unfit.items()]
+        lines = self._tell(decisions, wall, [item for _, item in items])
+        told = orjson.dumps(refused) if refused else b"[]"
+        answer = Answer(len(items), self.log.newest - len(lines) + 1, len(lines), told)
+        if key:
+            self.answered.add(key, answer)
+        self.meters.taken(self.name, len(items), len(refused))
+        return Settled(answer, lines)
+
+    def _tell(self, decisions: Sequence[Decision], wall: float, items: Sequence[Item] = ()) -> list[bytes]:
+        """Note decisions that fell, everywhere; their lines."""
+        if items:
+            self.newest = items[-1].time
+            if self.watcher is not None:
+                self.watcher.arrived(items)
+        if not decisions:
+            return []
+        first = self.log.newest + 1
+        names = self.stream.model.vocabulary.label_names
+        lines = [decision_line(one, n, self.name, names, wall) for n, one in enumerate(decisions, first)]
+        self.log.add(lines)
+        self.traces.decided(decisions, first)
+        self.truths.decided(decisions, first, wall, self._judge)
+        self.meters.decided(self.name, decisions)
+        if self.watcher is not None and (warning := self.watcher.observe(decisions, self.newest)):
+            say(f"{self.name}: {warning}")
+        self._n_waiting -= len(decisions)
+        return lines
+
+    # -- time ---------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Let time pass: once a second."""
+        wall = time.time()
+        limits = self.stream.limits
+        now = wall if self._manner.by_wall else None
+        moves = limits.idle is not None or (now is not None and (limits.expiry is not None or limits.reorder > 0))
+        if moves and self._keeper is not None:
+            self._save_first()
+            self._keeper.journal.add(Entry(wall, [], now))
+            self._n_unsaved += 1
+        self._tell(self.stream.tick(now, wall), wall)
+        if self.watcher is not None:
+            self.watcher.look(self.stream)
+        if self._until is not None and (wall >= self._until or self.stream.n_models == 1):
+            self._until = None
+            self._tell(self.stream.finish_old(), wall)
+            self.save()
+        pause = max(self._manner.every, SHARE * self._pause)
+        if self._n_unsaved and time.monotonic() - self._saved >= pause:
+            self.save()
+        self._count()
+
+    # -- models -------------------------------------------------------------------------------------------------
+
+    def take_over(self, version: Version) -> None:
+        """Let another version, or the same one at another point, decide the sequences that open from now on."""
+        where = "this service" if self._keeper is None else str(self._keeper.folder)
+        require_same_items(self.stream.model.schema, version.base.schema, f"the new model of {self.name}", where)
+        wall = time.time()
+        decisions = self.stream.take_over(version.model)
+        if self.version.base.hash != version.base.hash:
+            self._started = version.mark
+        self.version = version
+        self.watcher = Watcher.of(self.stream, awaits_labels=True)
+        self._tell(decisions, wall)
+        self._until = wall + self._manner.deadline
+        self.save()
+        self._count()
+
+    # -- questions ----------------------------------------------------------------------------------------------
+
+    def about(self, tangle: str, key: str) -> tuple[Status | None, Trace | None]:
+        """What is known of a key, by names as text."""
+        for names in names_meant(tangle, key):
+            status, trace = self.stream.status(*names), self.traces.find(*names)
+            if status is not None or trace is not None:
+                return status, trace
+        return None, None
+
+    def label(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Take true labels that have come later."""
+        return self.truths.take(rows, set(self.stream.model.vocabulary.labels[0]), self.traces.find, self._judge)
+
+    def _judge(self, decision_id: str, said: str, label: str) -> None:
+        """A decision's true label is known."""
+        self.meters.judged(self.name, said == label)
+        if self.watcher is not None:
+            self.watcher.label(decision_id, label)
+
+    def counts(self) -> dict[str, Any]:
+        """How things stand, in numbers."""
+        return self._counts
+
+    def facts(self) -> dict[str, Any]:
+        """What gauges tell."""
+        counters = self.stream.counters
+        watched = None if self.watcher is None else self.watcher.status()
+        return {
+            **self.counts(), "accuracy": self.truths.accuracy, "labelled": self.truths.n_labelled,
+            "drift": None if watched is None else watched.drift, "errors": None if watched is None else watched.errors,
+            "evicted": counters.evicted_items, "late": counters.late, "unknown": counters.unknown_values,
+        }  # fmt: skip
+
+    def _count(self) -> None:
+        stream = self.stream
+        self._n_waiting += self.traces.n_opened
+        self.traces.n_opened = 0
+        self._counts = {
+            "items": stream.counters.items, "decisions": self.log.newest, "live": stream.n_live,
+            "waiting": max(self._n_waiting, 0), "tangles": stream.n_tangles, "cached": stream.n_cached,
+            "bytes": stream.bytes, "models": stream.n_models, "newest": self.newest,
+        }  # fmt: skip
+        self.meters.early(self.name, self.traces.earliness)
+
+    # -- saving -------------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Save the stream with all that is kept beside it, where a state is kept."""
+        if self._keeper is None:
+            return
+        began = time.monotonic()
+        note = {
+            "kind": "service", "reader": self.reader.to_plain(), "log": self.log.place(),
+            "answered": self.answered.to_plain(), "n_requests": self._n_requests, "until": self._until,
+            "point": [self.version.point.threshold, self.version.point.delay_cost], "started": self._started,
+            "truths": self.truths.to_plain(),
+        }  # fmt: skip
+        if self.watcher is not None:
+            note["watched"] = self.watcher.to_plain()
+        self._keeper.save(self.stream, note)
+        self._saved, self._n_unsaved = time.monotonic(), 0
+        self._pause = self._saved - began
+        self.meters.saved(self.name, self._pause)
+
+    def close(self) -> None:
+        """Save, and let go of the folder."""
+        try:
+            if self._n_unsaved:
+                self.save()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self.log.close()
+        self.truths.close()
+        if self._keeper is not None:
+            self._keeper.close()
+
+    def _save_first(self) -> None:
+        """Before the first rows count, a snapshot knows the model that they come to."""
+        assert self._keeper is not None
+        if not self._keeper.has_snapshot:
+            self.save()
+
+
+def _keeper(folder: Path) -> Keeper:
+    if (folder.parent / SNAPSHOT).exists():
+        raise SettingError(f"{folder.parent}: holds the state of kvec stream; name another folder with --state")
+    return Keeper(folder)

@@ -1,0 +1,122 @@
+"""What all answers share: the streams, the bounds, who waits for news, and whether it is time to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kvec.decide.targets import Target
+from kvec.doors.service.asking import Ask, Settled
+from kvec.doors.service.bounds import Bounds
+from kvec.doors.service.hub import Hub
+from kvec.doors.service.meters import Meters
+from kvec.doors.service.replaying import Replay
+from kvec.doors.service.served import Served
+from kvec.doors.service.versions import Version
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model is read from, and where on its trade-off it is to work."""
+
+    path: Path
+    target: Target | None = None
+
+    def read(self) -> Version:
+        """The model as it is there now."""
+        return Version.read(self.path, self.target)
+
+
+@dataclass
+class Service:
+    """The streams, as the event loop sees them."""
+
+    hub: Hub
+    bounds: Bounds
+    meters: Meters
+    origins: Mapping[str, Origin]
+    tokens: frozenset[bytes] = frozenset()  # digests
+    replay: Replay | None = None
+    hosts: frozenset[str] = frozenset()  # names under which it may be asked without a token; empty: any
+    _news: dict[str, asyncio.Event] = field(default_factory=dict)
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def begin(self) -> None:
+        """Be woken, in this event loop, by decisions."""
+        loop = asyncio.get_running_loop()
+        self.hub.on_news = lambda name: _quietly(loop, self._wake, name)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether whoever waits for more should go."""
+        return self._stopping.is_set()
+
+    async def stopped(self) -> None:
+        """Wait until it is time to stop."""
+        await self._stopping.wait()
+
+    def stop(self) -> None:
+        """Let all who wait go."""
+        self._stopping.set()
+        for name in list(self._news):
+            self._wake(name)
+
+    def news(self, served: Served) -> asyncio.Event:
+        """Set when the model has decisions that were not there before this was asked."""
+        return self._news.setdefault(served.name, asyncio.Event())
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        """Wait for news, or the end; whether there is some."""
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def take(self, served: Served, body: bytes, form: str, key: str = "") -> Settled:
+        """Let rows be taken; they are on the disk, where a state is kept, and decided when this returns."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Settled] = loop.create_future()
+
+        def done(answer: Settled | Exception) -> None:
+            _quietly(loop, _settle, future, answer)
+
+        self.hub.submit(served, Ask(body, form, key, done))
+        return await future
+
+    async def call(self, wish: Callable[[], T]) -> T:
+        """Let the thread that owns the streams do something."""
+        return await asyncio.wrap_future(self.hub.call(wish))
+
+    async def apart(self, wish: Callable[[], T]) -> T:
+        """Do something that takes a while, and touches no stream, in another thread."""
+        return await asyncio.to_thread(wish)
+
+    def _wake(self, name: str) -> None:
+        event = self._news.pop(name, None)
+        if event is not None:
+            event.set()
+
+
+def _settle(future: asyncio.Future[Any], answer: Any) -> None:
+    if future.done():
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+
+
+def _quietly(loop: asyncio.AbstractEventLoop, wish: Callable[..., None], *given: Any) -> None:
+    """Let an event loop do something soon, if it is still there."""
+    try:
+        loop.call_soon_threadsafe(wish, *given)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise

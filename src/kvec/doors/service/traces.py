@@ -1,0 +1,135 @@
+"""What was said of every item of the newest keys, kept while a stream runs, and told to those who watch."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from kvec.decide.deployed import Deployed
+from kvec.decide.hearing import class_probabilities, halting_scores
+from kvec.doors.service.frames import Shown, Watch
+from kvec.tangle.live import Booked, Live
+from kvec.tangle.vocabulary import FIRST_KNOWN
+from kvec.words.items import Decision, Key, TangleId
+
+MOST_ITEMS = 256  # of a key, the newest
+ITEMS_PER_KEY = 32  # over all keys, on the average
+
+Name = tuple[TangleId, Key]
+
+
+class Traced(NamedTuple):
+    """One item, and what was said after it."""
+
+    place: int  # in its sequence
+    time: float | None
+    value: dict[str, Any]
+    halt: float
+    probabilities: tuple[float, ...]  # by class of the first label column
+
+
+@dataclass(slots=True)
+class Trace:
+    """The items of a key's newest sequence."""
+
+    tangle: TangleId
+    key: Key
+    sequence: int
+    classes: tuple[str, ...]
+    session: int = -1  # so many sessions before the newest one
+    session_value: Any = None
+    items: deque[Traced] = field(default_factory=lambda: deque(maxlen=MOST_ITEMS))
+    decision: Decision | None = None
+
+
+class Traces:
+    """Hears a stream, and keeps a trace of each key; the one whose newest item is oldest makes room."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep, self._most = keep, keep * ITEMS_PER_KEY
+        self._traces: OrderedDict[Name, Trace] = OrderedDict()
+        self._n_items = 0
+        self._watches: tuple[Watch, ...] = ()
+        self.n_opened = 0  # sequences that were seen to begin
+        self.earliness: Counter[float] = Counter()  # of sequences that ended since this was read, lower is better
+
+    def find(self, tangle: TangleId, key: Key) -> Trace | None:
+        """The trace of a key."""
+        return self._traces.get((tangle, key))
+
+    def heard(self, model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> None:
+        """Keep items with what was said of them."""
+        halts = halting_scores(model, booked, said).tolist()
+        shares = class_probabilities(model, booked, said).tolist()
+        gap, classes = model.schema.session_gap, model.vocabulary.labels[0]
+        shown: list[Shown] = []
+        watches = self._watches
+        places = _places(model) if watches else []
+        for one, halt, probabilities in zip(booked, halts, shares, strict=True):
+            trace = self._trace(one.live, classes)
+            self.n_opened += one.position == 0
+            if one.coded.session != trace.session_value or (gap and one.gap is not None and one.gap > gap):
+                trace.session_value, trace.session = one.coded.session, trace.session + 1
+            self._n_items += len(trace.items) < MOST_ITEMS
+            item = one.item
+            value: dict[str, Any] = item.value  # type: ignore[assignment]  # a copy of the stream's own
+            trace.items.append(Traced(one.position, item.time, value, halt, tuple(probabilities)))
+            if watches:
+                best = max(probabilities)
+                codes = [one.coded.codes[place] - FIRST_KNOWN for place in places]
+                shown.append(Shown(
+                    (item.tangle, item.key, one.live.number), one.position, item.time, codes, trace.session, halt,
+                    probabilities.index(best), best,
+                ))  # fmt: skip
+        for watch in watches:
+            watch.add_items(shown)
+        while self._n_items > self._most and len(self._traces) > 1:
+            self._forget()
+
+    def closed(self, live: Live) -> None:
+        """Note how early a sequence was decided, now that it is over."""
+        if live.decision is not None and live.n_items:
+            self.earliness[live.decision.n_observed / live.n_items] += 1
+
+    def decided(self, decisions: Sequence[Decision], first: int) -> None:
+        """Note decisions, of which the first one has this number."""
+        for decision in decisions:
+            trace = self._traces.get((decision.tangle, decision.key))
+            if trace is not None and trace.sequence == decision.sequence:
+                trace.decision = decision
+        for watch in self._watches:
+            watch.add_decisions(decisions, first)
+
+    def watch(self, watch: Watch) -> None:
+        """Let someone watch."""
+        self._watches = (*self._watches, watch)
+
+    def leave(self, watch: Watch) -> None:
+        """Let them go."""
+        self._watches = tuple(one for one in self._watches if one is not watch)
+
+    def _trace(self, live: Live, classes: tuple[str, ...]) -> Trace:
+        name = (live.tangle.id, live.key)
+        trace = self._traces.get(name)
+        if trace is None or trace.sequence != live.number:
+            if trace is not None:
+                self._n_items -= len(trace.items)
+            trace = self._traces[name] = Trace(*name, live.number, classes)
+            if len(self._traces) > self._keep:
+                self._forget()
+        self._traces.move_to_end(name)
+        return trace
+
+    def _forget(self) -> None:
+        _, oldest = self._traces.popitem(last=False)
+        self._n_items -= len(oldest.items)
+
+
+def _places(model: Deployed) -> list[int]:
+    """Where the first code of each embedded field stands among an item's codes."""
+    sizes = [len(field.sizes) for field in model.vocabulary.coded]
+    return [sum(sizes[:i]) for i in range(len(sizes))]

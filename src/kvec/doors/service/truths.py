@@ -1,0 +1,165 @@
+"""True labels that come later: compared with the decisions, and kept with the items' values for training again."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kvec.doors.service.bodies import Row
+from kvec.doors.service.label_store import LabelStore, Said
+from kvec.doors.service.traces import Trace
+from kvec.words.items import Decision, Key, TangleId
+
+MOST_PENDING = 100_000  # labels of sequences that are not decided yet, the newest
+
+Judge = Callable[[str, str, str], None]  # id of a decision, what it said, what is true
+Find = Callable[[TangleId, Key], Trace | None]
+Name = tuple[TangleId, Key, int]
+
+
+class Truths:
+    """Joins labels and decisions, whichever comes first."""
+
+    def __init__(self, keep: int, path: Path | None) -> None:
+        self._keep = keep
+        self._store = None if path is None else LabelStore(path)
+        self._said: OrderedDict[Name, Said] = OrderedDict()
+        self._newest: dict[tuple[TangleId, Key], int] = {}  # the newest decided sequence of a key
+        self._pending: OrderedDict[Name, str] = OrderedDict()
+        self._judged: OrderedDict[Name, None] = OrderedDict()  # that were counted
+        self.n_right = self.n_labelled = 0
+        self._up_to = 0  # the newest row of the store that was counted
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of labelled decisions that were right."""
+        return self.n_right / self.n_labelled if self.n_labelled else None
+
+    def restore(self, lines: Iterable[bytes], plain: Mapping[str, Any] | None) -> None:
+        """Know the decisions of a log again, and what was counted by then."""
+        for line in lines:
+            one = orjson.loads(line)
+            said = Said(*(one[name] for name in ("id", "label", "probability", "n_observed", "reason", "n", "at")))
+            self._note((one["tangle"], one["key"], one["sequence"]), said)
+        if plain is not None:
+            self.n_right, self.n_labelled, self._up_to = plain["n_right"], plain["n_labelled"], plain["up_to"]
+            self._judged = OrderedDict.fromkeys((t, k, s) for t, k, s in plain["judged"])
+            self._pending = OrderedDict(((t, k, s), label) for t, k, s, label in plain["pending"])
+
+    def catch_up(self, judge: Judge) -> None:
+        """Count labels that were stored since the snapshot, once the journal has brought the decisions back."""
+        if self._store is not None:
+            for number, name, label in self._store.since(self._up_to):
+                self._join(name, label, judge)
+                self._up_to = number
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain data, as `restore` reads it."""
+        return {
+            "n_right": self.n_right, "n_labelled": self.n_labelled, "up_to": self._up_to,
+            "judged": [list(name) for name in self._judged],
+            "pending": [[*name, label] for name, label in self._pending.items()],
+        }  # fmt: skip
+
+    def decided(self, decisions: Sequence[Decision], first: int, wall: float, judge: Judge) -> None:
+        """Take note of decisions; the label of one may be there already."""
+        for n, one in enumerate(decisions, first):
+            name = (one.tangle, one.key, one.sequence)
+            said = Said(one.id, one.label, one.probability, one.n_observed, one.reason.value, n, wall)
+            self._note(name, said)
+            if self._pending and name in self._pending:
+                self._count(name, said, self._pending.pop(name), judge)
+                if self._store is not None:
+                    self._store.add_said(name, said)
+
+    def take(self, rows: Sequence[Row], classes: set[str], find: Find, judge: Judge) -> dict[str, Any]:
+        """Take labels; how many, of how many the decision is known, and which cannot be used."""
+        taken: list[tuple[Name, str]] = []
+        refused = []
+        for row in rows:
+            try:
+                taken.append(self._read(row, classes, find))
+            except ValueError as wrong:
+                refused.append({"row": row.number, "detail": str(wrong)})
+        n_known = sum(name in self._said for name, _ in taken)
+        if self._store is not None:
+            self._up_to = self._store.add(
+                (name, label, self._said.get(name), find(name[0], name[1]), time.time()) for name, label in taken
+            )
+        for name, label in taken:
+            self._join(name, label, judge)
+        return {"taken": len(taken), "decided": n_known, "refused": refused, "accuracy": self.accuracy}
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def _read(self, row: Row, classes: set[str], find: Find) -> tuple[Name, str]:
+        cells = row.cells
+        if cells is None:
+            raise ValueError(row.problem)
+        tangle, key, label = _name(cells, "tangle", 0), _name(cells, "key"), cells.get("label")
+        if not isinstance(label, str) or label not in classes:
+            raise ValueError(f"'label' must be a class of the model, such as {min(classes)!r}")
+        sequence = cells.get("sequence")
+        if sequence is not None and (not isinstance(sequence, int) or isinstance(sequence, bool) or sequence < 0):
+            raise ValueError("'sequence' must be a whole number from 0 on")
+        name = next(((t, k) for t in _kinds(tangle) for k in _kinds(key) if self._knows(t, k, find)), (tangle, key))
+        if sequence is None:
+            trace = find(*name)
+            sequence = self._newest.get(name, 0 if trace is None else trace.sequence)
+        return (*name, sequence), label
+
+    def _knows(self, tangle: TangleId, key: Key, find: Find) -> bool:
+        return (tangle, key) in self._newest or find(tangle, key) is not None
+
+    def _join(self, name: Name, label: str, judge: Judge) -> None:
+        said = self._said.get(name)
+        if said is not None:
+            self._count(name, said, label, judge)
+            return
+        self._pending[name] = label
+        if len(self._pending) > MOST_PENDING:
+            self._pending.popitem(last=False)
+
+    def _count(self, name: Name, said: Said, label: str, judge: Judge) -> None:
+        """Count a labelled decision, once."""
+        if name in self._judged:
+            return
+        self._judged[name] = None
+        if len(self._judged) > self._keep:
+            self._judged.popitem(last=False)
+        self.n_labelled += 1
+        self.n_right += said.label == label
+        judge(said.id, said.label, label)
+
+    def _note(self, name: Name, said: Said) -> None:
+        self._said[name] = said
+        self._newest[name[:2]] = name[2]
+        if len(self._said) > self._keep:
+            gone, _ = self._said.popitem(last=False)
+            if self._newest.get(gone[:2]) == gone[2]:
+                del self._newest[gone[:2]]
+
+
+def _name(cells: Mapping[str, Any], what: str, otherwise: Any = None) -> str | int:
+    given = cells.get(what, otherwise)
+    if not isinstance(given, str | int) or isinstance(given, bool):
+        raise ValueError(f"{what!r} must be text or a whole number")
+    return given
+
+
+def _kinds(name: str | int) -> list[str | int]:
+    """A name as it was given, and as the other type; a column of names has one of them."""
+    if isinstance(name, int):
+        return [name, str(name)]
+    digits = name.removeprefix("-")
+    return [name, int(name)] if digits.isascii() and digits.isdigit() and len(digits) < 19 else [name]

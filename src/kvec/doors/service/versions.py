@@ -1,0 +1,119 @@
+"""One version of a served model: what its folder holds, where on its trade-off it works, and its card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kvec import __version__
+from kvec.decide.deployed import Deployed, deploy, trade_off
+from kvec.decide.folder import as_damage, read_folder
+from kvec.decide.operating import Held, OperatingPoint, require_turnable
+from kvec.decide.promise import Promise
+from kvec.decide.targets import Target, with_classes
+
+POINTS = 60  # of the curve that is told
+
+
+@dataclass(frozen=True)
+class Version:
+    """A model at an operating point, with what validation told of the others."""
+
+    base: Deployed  # as the folder has it
+    point: OperatingPoint
+    held: Held
+
+    @classmethod
+    def read(cls, path: Path, target: Target | None = None) -> Version:
+        """Read a model folder, at the point that meets a target; what is damaged is refused."""
+        folder = read_folder(path)
+        with as_damage(path):
+            base = deploy(folder)
+            version = cls(base, base.operating_point, trade_off(folder))
+        return version.aimed(target) if target else version
+
+    def aimed(self, target: Target) -> Version:
+        """The same model at the point that meets a target best; one that none meets is refused."""
+        require_turnable(self.base.config)
+        classes = self.base.vocabulary.labels[0]
+        return self.at(self.held.choose(with_classes(target, classes), self.point))
+
+    def at(self, point: OperatingPoint) -> Version:
+        """The same model at this point."""
+        return replace(self, point=point)
+
+    @cached_property
+    def model(self) -> Deployed:
+        """The model as a stream runs it."""
+        return self.base if self.point == self.base.operating_point else self.base.turned(self.point)
+
+    @property
+    def mark(self) -> list[Any]:
+        """By what a state knows the version that it was started with."""
+        return [self.base.hash, self.point.threshold, self.point.delay_cost]
+
+    def told(self, point: OperatingPoint) -> dict[str, Any]:
+        """A point with what it gave on validation."""
+        stops = self.held.stops(point)
+        return _point(point, float(self.held.earliness(stops)), float(self.held.accuracy(stops)))
+
+    @cached_property
+    def curve(self) -> list[dict[str, Any]]:
+        """Points of the trade-off on validation, from latest to earliest."""
+        along = self.held.along
+        found = zip(self.held.path, self.held.earliness(along), self.held.accuracy(along), strict=True)
+        points = [_point(one, float(late), float(right)) for one, late, right in found if one.threshold <= 1]
+        step = max(len(points) // POINTS, 1)
+        return points[::step]
+
+    @cached_property
+    def fields(self) -> list[dict[str, Any]]:
+        """The value fields, with the values that training knew, or their bins; items tell codes by their places."""
+        vocabulary = self.base.vocabulary
+        coded = [
+            {"name": f.name, "kind": f.kind, "values": _bins(f.edges) if f.kind == "binned" else list(f.values)}
+            for f in vocabulary.coded
+        ]
+        return coded + [{"name": f.name, "kind": f.kind, "values": []} for f in vocabulary.projected]
+
+    def card(self, name: str) -> dict[str, Any]:
+        """All that is to be known of the model, as plain data."""
+        schema, vocabulary, model = self.base.schema, self.base.vocabulary, self.model
+        return {
+            "name": name, "hash": model.hash, "kvec": __version__, "labels": list(vocabulary.labels[0]),
+            "label_columns": dict(zip(vocabulary.label_names, map(list, vocabulary.labels), strict=True)),
+            "fields": self.fields, "key": list(schema.key), "tangle": schema.tangle, "time": schema.time,
+            "end": schema.end, "session": list(schema.session), "has_time": self.base.has_time,
+            "threshold": self.point.threshold, "delay_cost": self.point.delay_cost, "point": self.told(self.point),
+            "curve": self.curve, "settings": self.base.config.to_dict(),
+            "promise": None if model.promised is None else _promise(model.promised),
+        }  # fmt: skip
+
+
+def _bins(edges: Sequence[float]) -> list[str]:
+    """The names of bins.
+
+    >>> _bins((10.0, 52.5))
+    ['<10', '10…52.5', '52.5…']
+    """
+    texts = [f"{edge:g}" for edge in edges]
+    between = [f"{low}…{high}" for low, high in pairwise(texts)]
+    return [f"<{texts[0]}", *between, f"{texts[-1]}…"] if texts else ["any"]
+
+
+def _promise(promise: Promise) -> dict[str, Any]:
+    told = {name: value for name, value in promise.to_dict().items() if name != "reference"}  # what drift is seen by
+    return {"text": promise.line(), **told}
+
+
+def _point(point: OperatingPoint, earliness: float, accuracy: float) -> dict[str, Any]:
+    saved = 1 - earliness
+    hm = 2 * accuracy * saved / max(accuracy + saved, 1e-12)
+    return {
+        "threshold": point.threshold, "delay_cost": point.delay_cost, "earliness": earliness, "accuracy": accuracy,
+        "hm": hm,
+    }  # fmt: skip

@@ -1,0 +1,88 @@
+"""What `kvec serve` refuses before it serves, and what is exported from its state."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import polars as pl
+import pytest
+from tests.doors.made import Trained
+from tests.doors.service.serviced import opened, rows_of, taken, told
+
+from kvec.doors.cli import run
+from kvec.doors.service.bodies import JSON
+from kvec.doors.service.bodies import rows_of as read_rows
+from kvec.doors.service.bounds import Bounds
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["{model}", "--host", "0.0.0.0"], "name a file of tokens with --token-file"),
+        (["{model}", "{model}"], "name each"),
+        (["a=b=c/d"], "no such model folder"),
+        (["../x={model}"], "a model's name has letters"),
+        (["none"], "no such model folder"),
+        (["{model}", "--port", "70000"], "--port is 70000"),
+        (["{model}", "--every", "100"], "--every is '100'"),
+        (["{model}", "--replay", "x.parquet", "--state", "kept"], "leave out --state"),
+        (["{model}", "--max-body", "0"], "--max-body is 0"),
+        (["{model}", "--expiry", "-1"], "--expiry is -1"),
+        (["{model}", "--deadline", "-1"], "--deadline is -1"),
+        (["{model}", "--token-file", "none"], "cannot read tokens"),
+        (["{model}", "--event-time", "soon"], "--event-time"),
+        (["{model}", "--replay", "none.parquet"], "none.parquet"),
+        (["{model}", "--at", "earliness=7"], "earliness is 7"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    lively: Trained, refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str],
+    why: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    port = [] if "--port" in words else ["--port", "0"]
+    assert why in refused("serve", *(word.format(model=lively.model) for word in words), *port)
+
+
+def test_a_port_that_is_taken_is_told(lively: Trained, refused: Callable[..., str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert "choose another --port" in refused("serve", lively.model, "--port", str(port))
+
+
+def test_without_its_packages_it_says_how_to_install_them(
+    lively: Trained, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "uvicorn" else real(name, *rest)
+    )
+    assert "pip install 'kvec[serve]'" in refused("serve", lively.model)
+
+
+def test_labelled_sequences_are_exported(
+    lively: Trained, tmp_path: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = opened(lively, tmp_path / "kept" / "default")
+    taken(served, rows_of(lively, 1500))
+    decision = told(served)[-1]
+    early = {"tangle": "later", "key": "a", "label": decision["label"]}
+    labels: list[dict[str, Any]] = [{**early, "tangle": decision["tangle"], "key": decision["key"]}, early]
+    answer = served.label(read_rows(orjson.dumps(labels), JSON, Bounds()))
+    assert (answer["taken"], answer["decided"]) == (2, 1)
+    served.close()
+    assert run(["serve-export", str(tmp_path / "kept"), "-o", str(tmp_path / "labelled.parquet")]) == 0
+    assert "items of labelled sequences" in capsys.readouterr().err
+    table = pl.read_parquet(tmp_path / "labelled.parquet")
+    assert table.columns == ["tangle", "key", "sequence", "time", "size", "direction", "label"]
+    sent = [
+        row for row in rows_of(lively, 1500) if (row["tangle"], row["key"]) == (decision["tangle"], decision["key"])
+    ]
+    assert table["size"].to_list() == [row["size"] for row in sent]
+    assert table["label"].unique().to_list() == [decision["label"]]
+    assert "no labels were kept" in refused("serve-export", tmp_path, "-o", tmp_path / "x.parquet")
