@@ -1,4 +1,4 @@
-"""A made stream with made scores: keys that send items, are guessed better and better, and halt. No network is asked."""
+"""A made stream with made scores: keys that send items, are guessed better and better, and halt; no model is asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from typing import Any
 LABELS = ["backup", "chat", "scan", "video", "web"]
 SIZES = [52, 66, 93, 126, 240, 517, 801, 1004, 1249, 1380, 1460]
 FIELDS: list[dict[str, Any]] = [{"name": "size", "values": SIZES}, {"name": "direction", "values": ["up", "down"]}]
-_KINDS = {"backup": (8, 10, 1), "chat": (0, 4, 3), "scan": (0, 1, 1), "video": (5, 10, 8), "web": (2, 8, 4)}  # sizes, run
+_KINDS = {
+    "backup": (8, 10, 1),
+    "chat": (0, 4, 3),
+    "scan": (0, 1, 1),
+    "video": (5, 10, 8),
+    "web": (2, 8, 4),
+}  # sizes, run
 THRESHOLD = 0.5
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import threading
 import time
 import urllib.parse
@@ -29,10 +30,12 @@ CURVE = [
 class Feed:
     """The stream as it runs: a thread takes items at their times, those who watch are given frames."""
 
-    def __init__(self, source: Iterator[Item], speed: float = 1.0, is_replay: bool = True) -> None:
+    def __init__(
+        self, source: Iterator[Item], speed: float = 1.0, is_replay: bool = True, is_playing: bool = True
+    ) -> None:
         self.lock = threading.Condition()
         self.source, self.speed, self.is_replay = source, speed, is_replay
-        self.is_playing, self.is_over = True, False
+        self.is_playing, self.is_over = is_playing, False
         self.steps = 0
         self.taken: list[Item] = []
         self.decided: list[Key] = []
@@ -65,6 +68,8 @@ class Feed:
                         self.steps, at = self.steps - 1, item.time
                     self._take(item)
                     item = next(self.source, None)
+                if item is None:
+                    self.is_playing = False
                 self.lock.wait(0.02)
 
     def _take(self, item: Item) -> None:
@@ -109,7 +114,7 @@ class Feed:
 
     def card(self) -> dict[str, Any]:
         return {
-            "name": "default", "version": "5f2c9a71", "labels": LABELS, "fields": ["size", "direction"],
+            "name": "default", "hash": "5f2c9a71", "labels": LABELS, "fields": ["size", "direction"],
             "threshold": THRESHOLD, "delay_cost": None, "promise": None, "curve": CURVE, "point": self.point,
             "settings": {"encoder": {"blocks": 2, "width": 64}},
         }  # fmt: skip
@@ -163,7 +168,8 @@ class Feed:
         return {"items": items, "looks": looks}
 
     def replay(self) -> dict[str, Any]:
-        return {"playing": self.is_playing, "speed": self.speed, "position": len(self.taken), "length": 5000}
+        state = "playing" if self.is_playing else "paused"
+        return {"state": state, "speed": self.speed, "position": len(self.taken), "length": 5000}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -258,14 +264,23 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
+class Server(ThreadingHTTPServer):
+    """Says nothing of browsers that go away in the middle of an answer."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 class Service:
     """The mock on a port of its own; `with Service(feed) as service: service.address`."""
 
     def __init__(self, feed: Feed, token: str | None = None, port: int = 0) -> None:
         handler = type("Own", (Handler,), {"feed": feed, "token": token})
         self.feed = feed
-        self.server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", port), handler)
         self.port = self.server.server_address[1]
         self.address = f"http://127.0.0.1:{self.port}/"
         self._thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)

@@ -14,12 +14,10 @@ import { ReplayPanel } from "./replay.js";
 import { redraw, start } from "./stage.js";
 import { announcer } from "./words.js";
 
-const SPREAD = 250; // milliseconds over which the items of one frame are laid out at the most
 const THEME = "kvec-theme";
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 const connection = (page.connection = new Connection(askToken));
 let wire = { state: "connecting", until: 0, reason: "" };
-let lastFrame = 0;
 let sessionField = null;
 
 const dial = new DialPanel(async ({ earliness }) => {
@@ -39,11 +37,10 @@ const replay = new ReplayPanel(connection, (state) => {
 function takeFrame(frame) {
   if (frame.hello) return greet(readHello(frame.hello));
   const { store, clock } = page;
-  let now = clock.tick(performance.now());
-  if (clock.isHeld && frame.items?.length) now = clock.step(page.span / 60);
-  const since = Math.max(lastFrame, now - SPREAD);
-  lastFrame = now;
-  announcer.add(store.take(frame, since, now), store.labels);
+  clock.tick(performance.now());
+  if (frame.items?.length) clock.step(page.span / 60);
+  const [since, at] = clock.place(frame.now);
+  announcer.add(store.take(frame, since, at), store.labels);
 }
 
 function greet(hello) {

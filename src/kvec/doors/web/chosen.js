@@ -56,8 +56,8 @@ function updateLooks() {
 
 /** Lanes that were decided before the page came: it asks for those that it shows, a few at a time, for ever. */
 export async function learnLate() {
-  for (const lane of page.store.rows.filter((one) => one?.isLate && !one.decision).slice(0, 4)) {
-    lane.isLate = false;
+  for (const lane of page.store.rows.filter((one) => one?.isLate && !one.isAsked && !one.decision).slice(0, 4)) {
+    lane.isAsked = true;
     const said = await askFor(pathOf(lane));
     if (!said?.is_final || said.sequence !== lane.sequence) continue;
     page.store.learn(lane, page.store.labels.indexOf(String(said.label)), said.probability, said.n_observed, said.reason);

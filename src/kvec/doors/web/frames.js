@@ -58,25 +58,24 @@ export function harmonic(accuracy, earliness) {
 }
 
 function presentPoint(card, curve, threshold) {
-  const said = card.point ?? card.present ?? card.present_point ?? null;
-  if (said && Number.isFinite(said.earliness)) return said;
+  if (Number.isFinite(card.point?.earliness)) return card.point;
   const at = curve.filter((point) => Number.isFinite(point.threshold));
   const near = (a, b) => (Math.abs(a.threshold - threshold) <= Math.abs(b.threshold - threshold) ? a : b);
   return at.length ? at.reduce(near) : null;
 }
 
-/** How high each value of a field stands between 0 and 1: by number where all are numbers, else by place. */
+/** How high each value of a field stands between 0 and 1: by the root of its size where all are numbers, else by its place. */
 export function heights(values) {
   const numbers = values.map(lowEnd);
-  const places = [...values.keys()];
-  if (values.length && numbers.every(Number.isFinite)) places.sort((a, b) => numbers[a] - numbers[b]);
-  const result = new Float32Array(values.length);
-  places.forEach((index, rank) => (result[index] = values.length > 1 ? rank / (values.length - 1) : 0.5));
-  return result;
+  const isCounted = values.length > 0 && numbers.every(Number.isFinite);
+  const sizes = isCounted ? numbers : [...values.keys()];
+  const [low, high] = [Math.min(...sizes), Math.max(...sizes)];
+  if (high === low) return new Float32Array(values.length).fill(0.5);
+  return Float32Array.from(sizes, (size) => ((size - low) / (high - low)) ** (isCounted ? 0.5 : 1));
 }
 
 function lowEnd(value) {
   if (typeof value === "number") return value;
-  const found = /^\s*[<≤]?\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)/i.exec(String(value));
+  const found = /^[<≤]?\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:$|…|–)/i.exec(String(value)); // also of bins: "<10", "10…52.5"
   return found ? Number(found[1]) : NaN;
 }

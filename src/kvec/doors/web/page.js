@@ -1,8 +1,9 @@
 // What the modules of the page share while it is open, and how lanes and items are told in words.
 
+import { Clock } from "./clock.js";
 import { byId } from "./dom.js";
 import { afterItems, percent } from "./river.js";
-import { Clock, Store } from "./store.js";
+import { Store } from "./store.js";
 
 export const page = {
   store: new Store(),

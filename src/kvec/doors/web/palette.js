@@ -2,7 +2,7 @@
 
 // after Okabe and Ito; the second eight are lighter or darker kin for models with many labels
 const CLASSES = {
-  light: ["#0072b2", "#d55e00", "#009e73", "#b8558c", "#a67c00", "#2d8fc4", "#7a4a1f", "#5b6570"],
+  light: ["#0072b2", "#d55e00", "#009e73", "#a94a80", "#a67c00", "#2d8fc4", "#7a4a1f", "#5b6570"],
   dark: ["#4aa8e0", "#f08a3c", "#2fc79b", "#e08fbf", "#e6c34a", "#8fd0f5", "#c79a6b", "#a9b4bf"],
 };
 const VALUES = { light: ["#aab7c8", "#7f8fc9", "#6a5fc0", "#5a2ea6", "#3a0f6e"], dark: ["#566477", "#6d7cc0", "#8f83ea", "#b9a0ff", "#eadfff"] }; // prettier-ignore
@@ -41,7 +41,7 @@ export function classColour(palette, label) {
 
 /** Black or white, whichever is read better on a colour. */
 export function inkOn(colour) {
-  return luminance(colour) > 0.3 ? "#10151b" : "#ffffff";
+  return contrast(colour, "#10151b") > contrast(colour, "#ffffff") ? "#10151b" : "#ffffff";
 }
 
 /** Contrast of two colours as WCAG has it, 1 to 21. */

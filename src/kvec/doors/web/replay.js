@@ -3,11 +3,8 @@
 import { byId, number } from "./dom.js";
 
 /** A replay's state in one form. */
-export function readReplay(said) {
-  const position = said.position ?? said.at ?? null;
-  const length = said.length ?? said.items ?? said.total ?? null;
-  const isPlaying = said.playing ?? (said.paused !== undefined ? !said.paused : said.state === "playing");
-  return { isPlaying, speed: said.speed ?? 1, position, length, isOver: said.state === "over" || said.ended === true };
+export function readReplay({ state, speed, position, length }) {
+  return { isPlaying: state === "playing", isOver: state === "over", speed, position, length };
 }
 
 export class ReplayPanel {
@@ -52,8 +49,7 @@ export class ReplayPanel {
 
   async #send(body) {
     try {
-      const said = await this.#connection.post("v1/replay", body);
-      this.#show(readReplay({ ...this.state, playing: this.state.isPlaying, ...said }));
+      this.#show(readReplay(await this.#connection.post("v1/replay", body)));
     } catch (error) {
       byId("replay-says").textContent = error.message;
     }
@@ -76,8 +72,7 @@ export class ReplayPanel {
       speed.value = String(state.speed);
     }
     const place = byId("replay-place");
-    place.hidden = state.length === null || state.position === null;
-    if (!place.hidden && document.activeElement !== place) {
+    if (document.activeElement !== place) {
       place.max = String(state.length);
       place.value = String(state.position);
       place.setAttribute("aria-valuetext", `item ${number(state.position)} of ${number(state.length)}`);

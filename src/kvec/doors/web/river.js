@@ -172,7 +172,8 @@ function drawBeside(pen, lane, { store, view, palette, threshold }, y, isDim) {
     round(pen, at, y - 3, bar, 6, palette.line);
     if (share > 0.02) round(pen, at, y - 3, Math.max(6, bar * share), 6, isDim ? palette.run : palette.bar);
     pen.fillStyle = palette.muted;
-    const guess = lane.top >= 0 ? `${store.labels[lane.top]}? ${percent(lane.chance)}` : "";
+    const isBefore = lane.isLate && lane.halt >= threshold; // decided before the page came
+    const guess = isBefore ? "named before" : lane.top >= 0 ? `${store.labels[lane.top]}? ${percent(lane.chance)}` : "";
     pen.fillText(shorten(pen, guess, view.right - bar - 30), at + bar + 14, y + 0.5);
   }
 }

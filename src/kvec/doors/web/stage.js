@@ -13,6 +13,7 @@ const spacer = byId("spacer");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const scene = { tape: new Tape(), gutter: new Gutter() };
 const context = canvas.getContext("2d");
+let last = []; // what the last picture showed
 let places = 0; // rows for which there is room
 
 /** Look at the window anew. */
@@ -42,11 +43,20 @@ export function reveal(lane) {
 /** All that stands beside lanes is drawn again, as after a change of colours. */
 export function redraw() {
   for (const lane of page.store.lanes.values()) lane.isDirty = true;
+  page.store.changes++;
 }
 
+/** Draw, if anything would look different from the last picture. */
 function picture() {
   page.clock.tick(performance.now());
-  if (!box.hidden) drawRiver(context, makeScene());
+  if (!box.hidden) {
+    const now = makeScene();
+    const { view, store, palette, field, selected, hovered, looks } = now;
+    const column = Math.floor((view.now / view.span) * view.river * view.ratio); // time moves the river by whole pixels
+    const seen = [column, store.changes, view.width, view.height, view.ratio, view.scroll, view.row, view.span, view.isHeld, palette, field, selected, hovered, looks]; // prettier-ignore
+    if (seen.some((one, i) => one !== last[i])) drawRiver(context, now);
+    last = seen;
+  }
   requestAnimationFrame(picture);
 }
 

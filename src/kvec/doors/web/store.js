@@ -31,6 +31,7 @@ export class Store {
 
   /** Forget everything, as for another model. */
   clear() {
+    this.changes = 0; // grows with all that could be seen
     this.size = 0; // items ever taken; the newest CAPACITY of them are in the ring
     this.rows = []; // lane of each row, or null
     this.lanes = new Map(); // by identity
@@ -59,6 +60,7 @@ export class Store {
 
   /** Take a frame that came at `at`; its items are spread from `since` on. Returns the decisions in it. */
   take(frame, since, at) {
+    if (frame.items?.length || frame.decisions?.length) this.changes++;
     for (const [number, tangle, key, sequence] of frame.keys ?? []) this.#name(number, tangle, key, sequence ?? 0);
     const ends = new Map((frame.decisions ?? []).map((one) => [one[0], one[4]]));
     const items = frame.items ?? [];
@@ -76,7 +78,7 @@ export class Store {
     if (!lane) {
       lane = {
         id: this.identities++, identity, tangle, key, sequence, row: -1, first: -1, last: -1, count: 0, halt: 0, top: -1,
-        chance: 0, decision: null, bornAt: 0, lastAt: -Infinity, isDirty: true, isLate: false,
+        chance: 0, decision: null, bornAt: 0, lastAt: -Infinity, isDirty: true, isLate: false, isAsked: false,
       }; // prettier-ignore
       this.lanes.set(identity, lane);
     }
@@ -148,6 +150,7 @@ export class Store {
     if (lane.decision) return;
     lane.decision = { n: -1, label, probability, read, reason, at: -Infinity, lane };
     lane.isDirty = true;
+    this.changes++;
   }
 
   #place(lane) {
@@ -171,6 +174,7 @@ export class Store {
       if (lane.last < 0) continue; // named, and its first item is still to come
       if (lane.row >= 0) this.rows[lane.row] = null;
       lane.row = -1;
+      this.changes++;
       this.lanes.delete(lane.identity);
     }
     while (this.rows.length && this.rows.at(-1) === null) this.rows.pop();
@@ -220,25 +224,5 @@ export class Store {
     const isTimed = Number.isFinite(time);
     const found = isTimed ? items.findLast((n) => Math.abs(ring.time[n & MASK] - time) < 1e-9) : items.at(-1 - fromEnd);
     return found === undefined ? null : ring.at[found & MASK];
-  }
-}
-
-/** The river's clock: it runs with the page's, and stands while a replay stands. */
-export class Clock {
-  #last = null;
-  now = 0;
-  isHeld = false;
-
-  /** Move on to the page's time in milliseconds. */
-  tick(page) {
-    if (this.#last !== null && !this.isHeld) this.now += Math.max(0, page - this.#last);
-    this.#last = page;
-    return this.now;
-  }
-
-  /** Let some time pass while it stands, so that a single step can be seen. */
-  step(milliseconds) {
-    if (this.isHeld) this.now += milliseconds;
-    return this.now;
   }
 }
