@@ -11,6 +11,7 @@ import argparse
 import http.server
 import json
 import os
+import shutil
 import statistics
 import threading
 from pathlib import Path
@@ -44,6 +45,7 @@ def set_scene(page: Page, name: str) -> None:
     if name == "chosen":
         page.click("#river", position={"x": 40, "y": 120})
     if name == "scrolling":
+        page.keyboard.press("Escape")
         page.evaluate(
             """() => { const place = document.getElementById("scroll"); let step = 3;
             setInterval(() => { const before = place.scrollTop; place.scrollTop += step;
@@ -68,7 +70,7 @@ def main() -> None:
     options.add_argument("--length", type=int, default=200, help="items of a sequence, on the average")
     options.add_argument("--seconds", type=float, default=30.0, help="measured time of each scene")
     options.add_argument("--warm", type=float, default=30.0, help="seconds before, in which the river fills")
-    options.add_argument("--browser", default="/usr/bin/chromium")
+    options.add_argument("--browser", default=shutil.which("chromium"), help="where Chromium is")
     options.add_argument("-o", "--out", type=Path, default=HERE)
     given = options.parse_args()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)

@@ -13,7 +13,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import Browser
 
 Run = Callable[[str], Any]
-MODULES = ["frames", "store", "view", "tape", "arcs", "clock", "charts", "river", "dial", "key"]
+MODULES = ["frames", "store", "view", "tape", "arcs", "clock", "charts", "river", "dial", "key", "palette"]
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +153,34 @@ def test_the_tape_is_a_ring_of_columns(run: Run) -> None:
     assert run("return tape.pieces(8, 3, 100);") == [[8, 3]]
     assert run("return tape.pieces(98, 5, 100);") == [[98, 2], [0, 3]]
     assert run("return tape.pieces(-3, 5, 100);") == [[97, 3], [0, 2]]
+
+
+def test_what_was_drawn_item_by_item_looks_like_the_whole(run: Run) -> None:
+    found = run(
+        """const colours = palette.makePalette("light", getComputedStyle(document.documentElement));
+        const s = filled([[{ keys: [0, 1, 2, 3].map((k) => [k, "t", "key" + k, 0]) }, 0, 0]]);
+        const scales = [frames.heights([1, 2])];
+        const room = { width: 700, height: 250, ratio: 1, span: 5000, places: 6, density: "auto" };
+        const paint = (one, now) => {
+            const canvas = Object.assign(document.createElement("canvas"), { width: 700, height: 250 });
+            const window = view.makeView({ ...room, rows: 4, scroll: 0, isHeld: false, now });
+            one.draw(canvas.getContext("2d"), s, window, colours, scales, 0);
+            return new Uint32Array(canvas.getContext("2d").getImageData(0, 0, 700, 250).data.buffer);
+        };
+        const grown = new tape.Tape();
+        let now = 0;
+        for (let n = 0; n < 300; n++) { // three times around the ring
+            now += 50 + (n % 7) * 3;
+            const read = n >> 2;
+            const decisions = read === 30 && n % 4 < 3 ? [[n % 4, n, n % 2, 0.9, 31, "halted"]] : [];
+            s.take({ items: [[n % 4, read, n, n % 2, n >> 4, 0.1, 0, 0.5]], decisions }, now - 40, now);
+            paint(grown, now);
+        }
+        const [piecewise, whole] = [paint(grown, now), paint(new tape.Tape(), now)];
+        const drawn = whole.filter((pixel) => pixel !== 0).length;
+        return [drawn, whole.filter((pixel, i) => pixel !== piecewise[i]).length / drawn];"""
+    )
+    assert found[0] > 5000 and found[1] < 0.02
 
 
 def test_looks_lead_to_items_by_time_and_without_times_by_order(run: Run) -> None:

@@ -45,7 +45,7 @@ export class KeyPanel {
       this.index = this.#trace.some((step) => step.i === end) ? end : (this.#trace.at(-1)?.i ?? null);
     }
     this.#head(lane, palette, threshold);
-    this.#table(palette);
+    this.#table(palette, threshold);
     this.#draw(palette, lane.decision, threshold);
   }
 
@@ -76,7 +76,7 @@ export class KeyPanel {
     const chance = percent(decision ? decision.probability : lane.chance);
     const swatch = make("span", { className: "swatch", "aria-hidden": "true" });
     swatch.style.backgroundColor = classColour(palette, decision ? decision.label : lane.top);
-    const tail = decision ? afterItems(decision) : `still reading: halting score ${number(lane.halt, 2)} of ${number(threshold, 2)}`;
+    const tail = decision ? afterItems(decision) : `still reading: halting score ${scoreText(lane.halt, threshold)}`;
     verdict.replaceChildren(swatch, make("b", {}, `${name} ${chance}`), ` ${tail}`);
   }
 
@@ -87,10 +87,10 @@ export class KeyPanel {
     this.#choose(this.index);
   }
 
-  #table(palette) {
+  #table(palette, threshold) {
     const body = byId("trace");
     const start = this.#trace[0]?.time;
-    const key = `${palette.theme}|${this.#lane.identity}|${this.#trace.at(-1)?.i}|${this.#trace.length}|${this.#lane.decision?.n}`;
+    const key = `${palette.theme}|${threshold}|${this.#lane.identity}|${this.#trace.at(-1)?.i}|${this.#trace.length}|${this.#lane.decision?.n}`;
     if (body.dataset.key === key) return;
     const isFocused = body.contains(document.activeElement);
     body.dataset.key = key;
@@ -99,7 +99,7 @@ export class KeyPanel {
       ...this.#trace.map((step) => {
         const [label, chance] = best(step);
         const time = Number.isFinite(step.time) ? `${number(step.time - start, 2)}` : "–";
-        const cells = [step.i + 1, time, valueText(step.value), number(step.halt, 2), `${label} ${percent(chance)}`];
+        const cells = [step.i + 1, time, valueText(step.value), scoreText(step.halt, threshold), `${label} ${percent(chance)}`];
         const name = step.i < end ? "" : step.i === end ? "decided" : "after";
         const row = make("tr", { tabIndex: 0, className: name, dataset: { i: step.i }, "aria-selected": String(step.i === this.index) });
         row.append(...cells.map((cell) => make("td", {}, String(cell))));
@@ -151,6 +151,8 @@ export class KeyPanel {
     byId("key-legend").replaceChildren(...swatches, make("li", {}, dash, "halting score, full at the top"));
   }
 }
+
+const scoreText = (halt, threshold) => (halt >= threshold ? "full" : `${percent(halt / Math.max(threshold, 1e-6))} full`);
 
 function best(step) {
   const all = Object.entries(step.probabilities ?? {});

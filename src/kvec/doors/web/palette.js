@@ -29,7 +29,7 @@ export function makePalette(theme, styles) {
     classes: CLASSES[theme],
     pale: CLASSES[theme].map((colour) => mix(colour, get("panel"), theme === "dark" ? 0.62 : 0.68)),
     values,
-    paleValues: values.map((colour) => mix(colour, get("panel"), 0.45)),
+    paleValues: values.map((colour) => mix(colour, get("panel"), 0.6)),
     unknown: get("muted"),
   };
 }

@@ -2,7 +2,7 @@
 
 import { classColour, inkOn } from "./palette.js";
 import { drawArcs } from "./arcs.js";
-import { AXIS, HEAD, seenRows, xOf, yOf } from "./view.js";
+import { AXIS, HEAD, drawnRows, seenRows, xOf, yOf } from "./view.js";
 
 const FLASH = 1200; // milliseconds in which a new label is lit
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
@@ -116,16 +116,15 @@ export class Gutter {
   /** Bring the rows up to date and lay them on the canvas. */
   draw(context, scene) {
     const { store, view, palette, threshold } = scene;
-    const [wide, high] = [Math.round(view.width * view.ratio), Math.round(view.height * view.ratio)];
-    const key = [wide, high, view.ratio, view.row, view.scroll, palette.theme, threshold].join();
+    const [wide, high] = [Math.round(view.width * view.ratio), Math.round(view.tall * view.ratio)];
+    const key = [wide, high, view.ratio, view.row, view.base, palette.theme, threshold].join();
     if (key !== this.#key) {
       this.#canvas.width = wide;
       this.#canvas.height = high;
       this.#shown = [];
       this.#key = key;
     }
-    const [first] = seenRows(view);
-    const end = Math.ceil((view.scroll + view.room) / view.row); // also rows that have just gone
+    const [first, end] = drawnRows(view);
     const pen = this.#context;
     pen.setTransform(view.ratio, 0, 0, view.ratio, 0, 0);
     pen.textBaseline = "middle";
@@ -134,16 +133,16 @@ export class Gutter {
       const isDim = lane ? isOver(lane, view) : false;
       const shown = this.#shown[row];
       if (shown && shown.lane === lane && shown.isDim === isDim && !lane?.isDirty) continue;
-      const top = yOf(view, row) - view.row / 2;
+      const top = row * view.row - view.base;
       pen.clearRect(0, top, view.width, view.row);
       this.#shown[row] = { lane, isDim };
       if (!lane) continue;
       lane.isDirty = false;
-      drawBeside(pen, lane, scene, yOf(view, row), isDim);
+      drawBeside(pen, lane, scene, top + view.row / 2, isDim);
     }
+    const [y, h] = [Math.round((view.scroll - view.base) * view.ratio), Math.round(view.room * view.ratio)];
     for (const [from, part] of [[0, view.left], [view.edge + 1, view.width - view.edge - 1]]) { // prettier-ignore
       const [x, w] = [Math.round(from * view.ratio), Math.round(part * view.ratio)];
-      const [y, h] = [Math.round(HEAD * view.ratio), Math.round(view.room * view.ratio)];
       context.drawImage(this.#canvas, x, y, w, h, from, HEAD, part, view.room);
     }
   }
@@ -165,7 +164,7 @@ function drawBeside(pen, lane, { store, view, palette, threshold }, y, isDim) {
   pen.font = `${size}px ${FONT}`;
   pen.textAlign = "left";
   pen.fillStyle = isDim ? palette.muted : palette.ink;
-  pen.fillText(shorten(pen, String(lane.key), view.left - 18), 12, y + 0.5);
+  pen.fillText(shorten(pen, String(lane.key), view.left - 18, true), 12, y + 0.5);
   if (decision) drawLabel(pen, store, palette, decision, view, at, y, size, isDim);
   else {
     const share = Math.min(1, lane.halt / Math.max(threshold, 1e-6));
@@ -214,14 +213,18 @@ function round(pen, x, y, wide, high, colour) {
   pen.fill();
 }
 
-const widths = new Map();
+const widths = new Map(); // texts that were shortened before
 
-function shorten(pen, text, room) {
-  const key = `${pen.font}|${Math.round(room)}|${text}`;
+/** A text that fits, without its end, or without its middle: keys often differ in their ends. */
+function shorten(pen, text, room, keepsEnd = false) {
+  const key = `${pen.font}|${Math.round(room)}|${keepsEnd}|${text}`;
   let known = widths.get(key);
   if (known === undefined) {
     known = text;
-    while (known.length > 2 && pen.measureText(known).width > room) known = `${known.slice(0, -2).trimEnd()}…`;
+    for (let left = text.length - 1; left > 1 && pen.measureText(known).width > room; left--) {
+      const end = keepsEnd ? Math.ceil(left * 0.7) : 0;
+      known = `${text.slice(0, left - end).trimEnd()}…${text.slice(text.length - end)}`;
+    }
     if (widths.size > 5000) widths.clear();
     widths.set(key, known);
   }

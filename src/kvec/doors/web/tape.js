@@ -2,7 +2,7 @@
 
 import { MASK } from "./store.js";
 import { classColour, stepOf } from "./palette.js";
-import { HEAD, seenRows } from "./view.js";
+import { HEAD, drawnRows } from "./view.js";
 
 const AHEAD = 24; // pixels kept clear in front of now, for marks that reach over it
 
@@ -17,10 +17,10 @@ export class Tape {
   /** Bring the tape up to date and lay it on the canvas; returns how many items were drawn. */
   draw(context, store, view, palette, scales, field) {
     const width = Math.round(view.river * view.ratio);
-    const height = Math.round(view.room * view.ratio);
+    const height = Math.round(view.tall * view.ratio);
     const perMs = width / view.span;
     const now = Math.floor(view.now * perMs);
-    const key = [width, height, view.ratio, view.span, view.row, view.scroll, palette.theme, field, view.isHeld].join();
+    const key = [width, height, view.ratio, view.span, view.row, view.base, palette.theme, field, view.isHeld].join();
     const pen = { context: this.#context, store, view, palette, scales, field, perMs, ring: width + AHEAD * 2 };
     const isNew = key !== this.#key || now + AHEAD - this.#head >= pen.ring || now + AHEAD < this.#head - AHEAD;
     if (isNew) this.#renew(pen, key, width, height, now);
@@ -31,7 +31,7 @@ export class Tape {
     else for (let n = first; n < end; n++) drawItem(pen, n);
     this.#flags(pen, isNew);
     this.#drawn = end;
-    this.#lay(context, view, pen, now, width, height);
+    this.#lay(context, view, pen, now, width);
     return end - first;
   }
 
@@ -59,10 +59,12 @@ export class Tape {
     this.#decided = store.decided;
   }
 
-  #lay(context, view, pen, now, width, height) {
+  #lay(context, view, pen, now, width) {
+    const top = Math.round((view.scroll - view.base) * view.ratio);
+    const height = Math.round(view.room * view.ratio);
     let to = 0;
     for (const [from, wide] of pieces(now - width + 1, width, pen.ring)) {
-      context.drawImage(this.#canvas, from, 0, wide, height, view.left + to / view.ratio, HEAD, wide / view.ratio, view.room);
+      context.drawImage(this.#canvas, from, top, wide, height, view.left + to / view.ratio, HEAD, wide / view.ratio, view.room);
       to += wide;
     }
   }
@@ -82,7 +84,7 @@ function fill(pen, x, y, wide, high) {
 }
 
 function middle(pen, row) {
-  return (row * pen.view.row - pen.view.scroll + pen.view.row / 2) * pen.view.ratio;
+  return (row * pen.view.row - pen.view.base + pen.view.row / 2) * pen.view.ratio;
 }
 
 function drawAll(pen, first, end) {
@@ -97,8 +99,8 @@ function drawItem(pen, n) {
   drawMark(pen, n);
 }
 
-function isSeen(pen, row) {
-  const [first, end] = (pen.seen ??= seenRows(pen.view));
+function isDrawn(pen, row) {
+  const [first, end] = (pen.drawn ??= drawnRows(pen.view));
   return row >= first && row < end;
 }
 
@@ -108,7 +110,7 @@ function drawRun(pen, n) {
   const slot = n & MASK;
   const lane = ring.lane[slot];
   const before = ring.before[slot];
-  if (before < 0 || before < pen.store.oldest || !isSeen(pen, lane.row)) return;
+  if (before < 0 || before < pen.store.oldest || !isDrawn(pen, lane.row)) return;
   const last = before & MASK;
   const least = (pen.view.now - pen.view.span * 1.02) * pen.perMs;
   const from = Math.max(Math.floor(ring.at[last] * pen.perMs), Math.floor(least));
@@ -127,7 +129,7 @@ function drawMark(pen, n) {
   const { ring } = pen.store;
   const slot = n & MASK;
   const lane = ring.lane[slot];
-  if (!isSeen(pen, lane.row)) return;
+  if (!isDrawn(pen, lane.row)) return;
   const { palette, view } = pen;
   const code = ring.codes[pen.field]?.[slot] ?? -1;
   const height = pen.scales[pen.field]?.[code] ?? -1;
@@ -143,11 +145,11 @@ function drawMark(pen, n) {
 /** Where a lane was named: a post in the colour of its class. */
 function drawFlag(pen, decision) {
   const { lane } = decision;
-  if (!isSeen(pen, lane.row) || !Number.isFinite(decision.at)) return;
+  if (!isDrawn(pen, lane.row) || !Number.isFinite(decision.at)) return;
   if (decision.at < pen.view.now - pen.view.span * 1.02 || decision.at > pen.view.now) return;
   const row = pen.view.row * pen.view.ratio;
   const x = Math.floor(decision.at * pen.perMs);
-  const wide = Math.max(2, Math.min(4, pen.view.row / 8)) * pen.view.ratio;
+  const wide = Math.max(2, Math.min(5, pen.view.row / 5)) * pen.view.ratio;
   pen.context.fillStyle = classColour(pen.palette, decision.label);
-  fill(pen, x + 3 * pen.view.ratio, middle(pen, lane.row) - row * 0.42, wide, row * 0.84);
+  fill(pen, x + 3 * pen.view.ratio, middle(pen, lane.row) - row * 0.45, wide, row * 0.9);
 }

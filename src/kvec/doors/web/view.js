@@ -16,9 +16,9 @@ export function rowsFor(rows, before) {
 
 /** Gutters beside the river: names at the left, score and label at the right. */
 export function gutters(width) {
-  if (width < 520) return { left: 84, right: 132 };
-  if (width < 900) return { left: 112, right: 190 };
-  return { left: 136, right: 268 };
+  if (width < 520) return { left: 90, right: 132 };
+  if (width < 800) return { left: 128, right: 160 };
+  return { left: 136, right: 262 };
 }
 
 /** The height of a row for so many rows in so much room; `density` is "auto", "all" or a number of pixels. */
@@ -37,7 +37,10 @@ export function makeView(options) {
   const river = Math.max(width - left - right, 40);
   const whole = row * rows;
   const offset = Math.max(0, Math.min(scroll, whole - room));
-  return { width, height, ratio, span, rows, row, left, right, river, room, whole, scroll: offset, now, isHeld, edge: left + river }; // prettier-ignore
+  const half = Math.ceil(room / 2);
+  const base = Math.floor(offset / half) * half; // rows are drawn from here on, so that scrolling a little draws nothing again
+  const tall = whole > room ? room + half : room;
+  return { width, height, ratio, span, rows, row, left, right, river, room, scroll: offset, whole, base, tall, now, isHeld, edge: left + river }; // prettier-ignore
 }
 
 /** The middle of a row on the canvas. */
@@ -54,6 +57,11 @@ export function xOf(view, at) {
 export function seenRows(view) {
   const first = Math.max(0, Math.floor(view.scroll / view.row));
   return [first, Math.min(view.rows, Math.ceil((view.scroll + view.room) / view.row))];
+}
+
+/** The rows that are drawn: those that can be seen, and some below. */
+export function drawnRows(view) {
+  return [Math.floor(view.base / view.row), Math.ceil((view.base + view.tall) / view.row)];
 }
 
 /** The row at a place on the canvas, or -1. */
