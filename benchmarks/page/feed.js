@@ -4,8 +4,14 @@
   const { lanes, rate, length } = globalThis.benchSettings;
   const labels = ["backup", "chat", "scan", "video", "web"];
   const sizes = [52, 66, 93, 126, 240, 517, 801, 1004, 1249, 1380, 1460];
-  const fields = [{ name: "size", values: sizes }, { name: "direction", values: ["up", "down"] }]; // prettier-ignore
-  const curve = [0.05, 0.1, 0.2, 0.4, 0.8, 1].map((earliness) => ({ earliness, accuracy: 0.99 - 0.4 * (1 - earliness) ** 4 }));
+  const fields = [
+    { name: "size", values: sizes },
+    { name: "direction", values: ["up", "down"] },
+  ];
+  const curve = [0.05, 0.1, 0.2, 0.4, 0.8, 1].map((earliness) => ({
+    earliness,
+    accuracy: 0.99 - 0.4 * (1 - earliness) ** 4,
+  }));
   const card = { name: "default", threshold: 0.5, curve, point: curve[2] };
   let state = 1;
   const random = () => (state = (state * 48271) % 2147483647) / 2147483647; // the same stream every time
@@ -19,13 +25,29 @@
       const place = Math.floor(random() * lanes);
       let one = open[place];
       if (!one || one.i >= one.length) {
-        one = open[place] = { k: opened++, i: 0, session: 0, top: Math.floor(random() * 5), read: 3 + Math.floor(random() * 12), length: length * (0.5 + random()) }; // prettier-ignore
+        one = open[place] = {
+          k: opened++,
+          i: 0,
+          session: 0,
+          top: Math.floor(random() * 5),
+          read: 3 + Math.floor(random() * 12),
+          length: length * (0.5 + random()),
+        };
         made.keys.push([one.k, one.k % 8, `10.0.${one.k % 8}.${one.k % 250}:${40000 + one.k}`, 0]);
       }
       if (random() < 0.3) one.session++;
       const halt = one.i >= one.read - 1 ? 0.6 : (0.45 * one.i) / one.read;
       const codes = [Math.floor(random() * sizes.length), one.session % 2];
-      made.items.push([one.k, one.i, items / rate, codes, one.session, halt, one.top, 0.3 + (0.6 * Math.min(one.i, one.read)) / one.read]);
+      made.items.push([
+        one.k,
+        one.i,
+        items / rate,
+        codes,
+        one.session,
+        halt,
+        one.top,
+        0.3 + (0.6 * Math.min(one.i, one.read)) / one.read,
+      ]);
       if (one.i === one.read - 1) made.decisions.push([one.k, decisions++, one.top, 0.9, one.read, "halted"]);
       one.i++;
       items++;

@@ -225,6 +225,13 @@ def test_decisions_are_stacked_by_class_and_time(run: Run) -> None:
         return charts.stackDecisions(s, 2500, 3);"""
     )
     assert found == {"ages": [-4, -2, 0], "sums": [[0, 1, 0], [0, 2, 1]], "classes": [0, 1]}
+    many = run(
+        """const s = new store.Store();
+        s.begin({ ...hello, labels: [..."abcdefghij"] });
+        s.take({ decisions: [[0, 0, 9, 0.9, 1, "halted"]] }, 0, 100);
+        return charts.stackDecisions(s, 100, 1).classes;"""
+    )
+    assert many == [0, 1, 2, 3, 4, 5, 6, 9, -1]  # those said most often have a colour, the others share one
 
 
 def test_numbers_in_words(run: Run) -> None:

@@ -45,6 +45,7 @@ function takeFrame(frame) {
 
 function greet(hello) {
   page.store.begin(hello);
+  if (page.selected && !page.store.lanes.has(page.selected.identity)) select(null);
   page.scales = hello.fields.map((field) => heights(field.values));
   page.field = Math.min(page.field, hello.fields.length - 1);
   sessionField = hello.sessionField;
@@ -82,7 +83,12 @@ function showState() {
   const isHeld = page.heldAt !== null || page.clock.isHeld;
   const shown = wire.state === "live" && isHeld ? "held" : wire.state;
   const seconds = Math.max(0, Math.ceil((wire.until - performance.now()) / 1000));
-  const words = { connecting: "connecting …", live: "live", held: "paused", lost: `${wire.reason}; again in ${seconds} s` }[shown];
+  const words = {
+    connecting: "connecting …",
+    live: "live",
+    held: "paused",
+    lost: `${wire.reason}; again in ${seconds} s`,
+  }[shown];
   const place = byId("state");
   if (place.textContent !== words) place.textContent = words;
   place.dataset.state = shown;
@@ -97,7 +103,7 @@ function askToken(isWrong) {
   dialog.showModal();
   return new Promise((resolve) => {
     dialog.addEventListener("cancel", (event) => event.preventDefault());
-    dialog.addEventListener("close", () => resolve(byId("token").value), { once: true });
+    dialog.addEventListener("close", () => resolve(byId("token").value.trim()), { once: true });
   });
 }
 
@@ -159,7 +165,10 @@ byId("model").addEventListener("change", (event) => {
 });
 
 setTheme(localStorage.getItem(THEME) ?? (darkness.matches ? "dark" : "light"));
-listen(() => (replay.state ? replay.toggle() : hold()), () => replay.step()); // prettier-ignore
+listen(
+  () => (replay.state ? replay.toggle() : hold()),
+  () => replay.step(),
+);
 setInterval(drawFigures, 500);
 setInterval(showState, 500);
 start();

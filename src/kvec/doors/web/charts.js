@@ -39,18 +39,24 @@ export function axis(palette, more = {}) {
   return { stroke: palette.muted, font: FONT, grid: line, ticks: { ...line, size: 4 }, ...more };
 }
 
+/** The eight classes that were said most often, in their own order, and the rest. */
+function chooseClasses(store) {
+  const busiest = [...store.labels.keys()].sort((a, b) => (store.byClass[b] ?? 0) - (store.byClass[a] ?? 0));
+  return { shown: busiest.slice(0, 8).sort((a, b) => a - b), rest: busiest.slice(8) };
+}
+
 /** Decisions per class over the newest time, as stacked bars: the data of one chart and the classes from bottom to top. */
 export function stackDecisions(store, now, count = 30) {
   const last = Math.floor(now / BIN);
-  const busiest = store.labels.map((_, label) => label).sort((a, b) => (store.byClass[b] ?? 0) - (store.byClass[a] ?? 0));
-  const shown = busiest.slice(0, 8).sort((a, b) => a - b);
-  const rest = busiest.slice(8);
+  const { shown, rest } = chooseClasses(store);
   const numbers = Array.from({ length: count }, (_, i) => last - count + 1 + i);
   const of = (bin, label) => store.bins.get(bin)?.[label] ?? 0;
   const layers = shown.map((label) => numbers.map((bin) => of(bin, label)));
   if (rest.length) layers.push(numbers.map((bin) => rest.reduce((sum, label) => sum + of(bin, label), 0)));
   const ages = numbers.map((bin) => ((bin - last) * BIN) / 1000);
-  const sums = layers.map((_, i) => numbers.map((_, b) => layers.slice(0, i + 1).reduce((sum, layer) => sum + layer[b], 0)));
+  const sums = layers.map((_, i) =>
+    numbers.map((bin, b) => layers.slice(0, i + 1).reduce((sum, layer) => sum + layer[b], 0)),
+  );
   return { ages, sums, classes: [...shown, ...(rest.length ? [-1] : [])] };
 }
 
@@ -61,19 +67,30 @@ export function drawDecisions(chart, store, now, palette) {
   const bars = uPlot.paths.bars({ size: [0.8, 100], align: 1 });
   chart.draw(`${palette.theme}|${classes}`, data, () => ({
     cursor: { show: false },
-    scales: { x: { time: false, range: [ages[0], BIN / 1000] }, y: { range: (_, low, high) => [0, Math.max(4, high)] } },
+    scales: {
+      x: { time: false, range: [ages[0], BIN / 1000] },
+      y: { range: (_, low, high) => [0, Math.max(4, high)] },
+    },
     axes: [
-      axis(palette, { values: (_, all) => all.map((age) => (age === 0 ? "now" : `${-age} s`)), size: 28, grid: { show: false } }),
+      axis(palette, {
+        values: (_, all) => all.map((age) => (age === 0 ? "now" : `${-age} s`)),
+        size: 28,
+        grid: { show: false },
+      }),
       axis(palette, { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] }),
     ],
-    series: [{}, ...classes.toReversed().map((label) => ({ paths: bars, points: { show: false }, width: 0, fill: classColour(palette, label) }))],
-  })); // prettier-ignore
+    series: [
+      {},
+      ...classes
+        .toReversed()
+        .map((label) => ({ paths: bars, points: { show: false }, width: 0, fill: classColour(palette, label) })),
+    ],
+  }));
 }
 
 /** The classes with their colours and how often each was said. */
 export function drawLegend(place, store, palette) {
-  const busiest = store.labels.map((_, label) => label).sort((a, b) => (store.byClass[b] ?? 0) - (store.byClass[a] ?? 0)); // prettier-ignore
-  const shown = busiest.slice(0, 8).sort((a, b) => a - b);
+  const { shown, rest } = chooseClasses(store);
   const key = `${palette.theme}|${shown.map((label) => `${store.labels[label]}:${store.byClass[label] ?? 0}`)}`;
   if (place.dataset.key === key) return;
   place.dataset.key = key;
@@ -83,7 +100,7 @@ export function drawLegend(place, store, palette) {
       swatch.style.backgroundColor = classColour(palette, label);
       return make("li", {}, swatch, `${store.labels[label]} `, make("b", {}, number(store.byClass[label] ?? 0)));
     }),
-    ...(busiest.length > 8 ? [make("li", {}, `and ${busiest.length - 8} others`)] : []),
+    ...(rest.length ? [make("li", {}, `and ${rest.length} others`)] : []),
   );
 }
 
@@ -113,6 +130,11 @@ export function binName(bin) {
 }
 
 function readBar(most) {
-  const stack = make("span", { className: "stack" }, make("i", { className: "other" }), make("i", { className: "halted" }));
+  const stack = make(
+    "span",
+    { className: "stack" },
+    make("i", { className: "other" }),
+    make("i", { className: "halted" }),
+  );
   return make("li", {}, stack, make("span", { className: "name" }, most === Infinity ? "more" : String(most)));
 }

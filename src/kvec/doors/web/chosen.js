@@ -60,7 +60,13 @@ export async function learnLate() {
     lane.isAsked = true;
     const said = await askFor(pathOf(lane));
     if (!said?.is_final || said.sequence !== lane.sequence) continue;
-    page.store.learn(lane, page.store.labels.indexOf(String(said.label)), said.probability, said.n_observed, said.reason);
+    page.store.learn(
+      lane,
+      page.store.labels.indexOf(String(said.label)),
+      said.probability,
+      said.n_observed,
+      said.reason,
+    );
   }
   setTimeout(learnLate, 500);
 }

@@ -112,7 +112,7 @@ export class Connection {
       for (heard(); ; heard()) {
         const { done, value } = await reader.read();
         if (done) return;
-        for (const event of events.push(value)) onFrame(JSON.parse(event.data));
+        for (const event of events.push(value)) safely(onFrame, JSON.parse(event.data));
       }
     } finally {
       clearTimeout(silence);
@@ -123,6 +123,15 @@ export class Connection {
     const url = new URL(path, document.baseURI);
     if (this.#model !== null) url.searchParams.set("model", this.#model);
     return url;
+  }
+}
+
+/** A fault of the page itself must not look like one of the service. */
+function safely(action, given) {
+  try {
+    action(given);
+  } catch (error) {
+    reportError(error);
   }
 }
 

@@ -95,22 +95,26 @@ export class DialPanel {
     const here = nearest(curve, present?.earliness ?? -1);
     const data = [at, curve.map((point) => point.accuracy), only(here), only(this.#isAsking ? this.#chosen : -1)];
     const [low, high] = [Math.min(...data[1]), Math.max(...data[1])];
-    const dot = (colour, size, fill) => ({ stroke: colour, width: 0, points: { show: true, size, fill, stroke: colour, width: 2 } });
+    const dot = (colour, size, fill) => ({
+      stroke: colour,
+      width: 0,
+      points: { show: true, size, fill, stroke: colour, width: 2 },
+    });
     this.#chart.draw(`${palette.theme}|${curve.length}|${low}|${high}`, data, () => ({
       cursor: { show: false },
       padding: [8, 18, 0, 0],
-      scales: { x: { time: false, range: [0, Math.max(...at)] }, y: { range: [Math.max(0, low - 0.05), Math.min(1.01, high + 0.05)] } },
-      axes: [
-        axis(palette, { size: 26, values: percents }),
-        axis(palette, { size: 46, values: percents }),
-      ],
+      scales: {
+        x: { time: false, range: [0, Math.max(...at)] },
+        y: { range: [Math.max(0, low - 0.05), Math.min(1.01, high + 0.05)] },
+      },
+      axes: [axis(palette, { size: 26, values: percents }), axis(palette, { size: 46, values: percents })],
       series: [
         {},
         { stroke: palette.muted, width: 2, points: { show: false }, paths: uPlot.paths.linear() },
         dot(palette.accent, 13, palette.accent),
         dot(palette.ink, 13, palette.panel),
       ],
-    })); // prettier-ignore
+    }));
   }
 }
 

@@ -17,10 +17,14 @@ export const byId = (id) => document.getElementById(id);
 
 /** A number as people read it. */
 export const number = (value, digits = 0) =>
-  Number.isFinite(value) ? value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits }) : "–";
+  Number.isFinite(value)
+    ? value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits })
+    : "–";
 
 /** A value of an item in words: "size 1460, direction 0". */
 export function valueText(value) {
   if (value === null || typeof value !== "object") return String(value ?? "–");
-  return Object.entries(value).map(([name, one]) => `${name} ${one ?? "missing"}`).join(", "); // prettier-ignore
+  return Object.entries(value)
+    .map(([name, one]) => `${name} ${one ?? "missing"}`)
+    .join(", ");
 }

@@ -13,7 +13,8 @@ const chart = new Chart(byId("decisions"), 150);
 export function drawFigures() {
   const { store, palette } = page;
   if (page.heldAt === null) store.sweep(page.clock.now - page.span, page.selected);
-  for (const name of ["items", "rate", "live", "waiting", "decisions"]) byId(`count-${name}`).textContent = number(store.counts[name]);
+  for (const name of ["items", "rate", "live", "waiting", "decisions"])
+    byId(`count-${name}`).textContent = number(store.counts[name]);
   byId("count-read").textContent = medianRead(store.byRead);
   drawDecisions(chart, store, shownNow(), palette);
   drawLegend(byId("classes"), store, palette);

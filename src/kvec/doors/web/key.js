@@ -59,16 +59,22 @@ export class KeyPanel {
   tellLooks(looks) {
     const place = byId("key-looks");
     if (!looks) return void (place.textContent = "Where it looked is not known any more.");
-    const sum = (isOwn) => looks.found.filter((look) => look.isOwn === isOwn).reduce((all, look) => all + look.share, 0);
+    const sum = (isOwn) =>
+      looks.found.filter((look) => look.isOwn === isOwn).reduce((all, look) => all + look.share, 0);
     const gone = looks.gone ? `; ${looks.gone} of the items have left the river` : "";
     const keys = new Set(looks.found.filter((look) => !look.isOwn).map((look) => look.lane)).size;
-    const others = keys ? `${percent(sum(false))} at ${keys} other key${keys === 1 ? "" : "s"}` : "at no other key that is shown";
+    const others = keys
+      ? `${percent(sum(false))} at ${keys} other key${keys === 1 ? "" : "s"}`
+      : "at no other key that is shown";
     place.textContent = `Item ${this.index + 1} looked ${percent(sum(true))} at its own key, ${others}${gone}.`;
   }
 
   #head(lane, palette, threshold) {
     byId("key-name").textContent = String(lane.key);
-    const where = [lane.tangle !== null && `tangle ${lane.tangle}`, lane.sequence && `sequence ${lane.sequence}`].filter(Boolean);
+    const where = [
+      lane.tangle !== null && `tangle ${lane.tangle}`,
+      lane.sequence && `sequence ${lane.sequence}`,
+    ].filter(Boolean);
     byId("key-where").textContent = where.join(", ");
     const verdict = byId("key-verdict");
     const decision = lane.decision;
@@ -99,9 +105,20 @@ export class KeyPanel {
       ...this.#trace.map((step) => {
         const [label, chance] = best(step);
         const time = Number.isFinite(step.time) ? `${number(step.time - start, 2)}` : "–";
-        const cells = [step.i + 1, time, valueText(step.value), scoreText(step.halt, threshold), `${label} ${percent(chance)}`];
+        const cells = [
+          step.i + 1,
+          time,
+          valueText(step.value),
+          scoreText(step.halt, threshold),
+          `${label} ${percent(chance)}`,
+        ];
         const name = step.i < end ? "" : step.i === end ? "decided" : "after";
-        const row = make("tr", { tabIndex: 0, className: name, dataset: { i: step.i }, "aria-selected": String(step.i === this.index) });
+        const row = make("tr", {
+          tabIndex: 0,
+          className: name,
+          dataset: { i: step.i },
+          "aria-selected": String(step.i === this.index),
+        });
         row.append(...cells.map((cell) => make("td", {}, String(cell))));
         return row;
       }),
@@ -128,20 +145,42 @@ export class KeyPanel {
     };
     const colour = (label) => classColour(palette, this.#labels.indexOf(label));
     const points = { show: at.length < 40, size: 5 };
-    this.#chart.draw(`${palette.theme}|${classes}|${this.#lane.identity}|${end}|${at[0]}|${at.length < 40}`, [at, ...lines, halts], () => ({
-      cursor: { show: false },
-      scales: { x: { time: false, range: (_, low, high) => [low, Math.max(high, low + 1)] }, y: { range: [0, 1.02] } },
-      axes: [
-        axis(palette, { size: 28, grid: { show: false }, incrs: [1, 2, 5, 10, 20, 50, 100], values: (_, all) => all.map((i) => (Number.isInteger(i) ? `${i}` : "")) }),
-        axis(palette, { size: 46, values: (_, all) => all.map((share) => `${Math.round(100 * share)} %`) }),
-      ],
-      series: [
-        {},
-        ...classes.map((label) => ({ stroke: colour(label), width: 2.5, points: { ...points, fill: colour(label) } })),
-        { stroke: palette.ink, width: 1.5, dash: [4, 4], points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) },
-      ],
-      hooks: { draw: [mark] },
-    })); // prettier-ignore
+    this.#chart.draw(
+      `${palette.theme}|${classes}|${this.#lane.identity}|${end}|${at[0]}|${at.length < 40}`,
+      [at, ...lines, halts],
+      () => ({
+        cursor: { show: false },
+        scales: {
+          x: { time: false, range: (_, low, high) => [low, Math.max(high, low + 1)] },
+          y: { range: [0, 1.02] },
+        },
+        axes: [
+          axis(palette, {
+            size: 28,
+            grid: { show: false },
+            incrs: [1, 2, 5, 10, 20, 50, 100],
+            values: (_, all) => all.map((i) => (Number.isInteger(i) ? `${i}` : "")),
+          }),
+          axis(palette, { size: 46, values: (_, all) => all.map((share) => `${Math.round(100 * share)} %`) }),
+        ],
+        series: [
+          {},
+          ...classes.map((label) => ({
+            stroke: colour(label),
+            width: 2.5,
+            points: { ...points, fill: colour(label) },
+          })),
+          {
+            stroke: palette.ink,
+            width: 1.5,
+            dash: [4, 4],
+            points: { show: false },
+            paths: uPlot.paths.stepped({ align: 1 }),
+          },
+        ],
+        hooks: { draw: [mark] },
+      }),
+    );
     const swatches = classes.map((label) => {
       const swatch = make("span", { className: "swatch", "aria-hidden": "true" });
       swatch.style.backgroundColor = colour(label);
@@ -152,7 +191,8 @@ export class KeyPanel {
   }
 }
 
-const scoreText = (halt, threshold) => (halt >= threshold ? "full" : `${percent(halt / Math.max(threshold, 1e-6))} full`);
+const scoreText = (halt, threshold) =>
+  halt >= threshold ? "full" : `${percent(halt / Math.max(threshold, 1e-6))} full`;
 
 function best(step) {
   const all = Object.entries(step.probabilities ?? {});
@@ -163,9 +203,13 @@ function best(step) {
 export function topClasses(trace, labels) {
   const most = new Map();
   for (const step of trace) {
-    for (const [label, chance] of Object.entries(step.probabilities ?? {})) most.set(label, Math.max(most.get(label) ?? 0, chance));
+    for (const [label, chance] of Object.entries(step.probabilities ?? {}))
+      most.set(label, Math.max(most.get(label) ?? 0, chance));
   }
-  const chosen = [...most].sort((a, b) => b[1] - a[1]).slice(0, SHOWN).map(([label]) => label); // prettier-ignore
+  const chosen = [...most]
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, SHOWN)
+    .map(([label]) => label);
   return labels.filter((label) => chosen.includes(label));
 }
 
@@ -175,7 +219,9 @@ function ownTrace(store, lane) {
   return store.itemsOf(lane).map((n) => {
     const slot = n & MASK;
     const value = Object.fromEntries(
-      store.fields.map((field, f) => [field.name, field.values[ring.codes[f][slot]]]).filter(([, one]) => one !== undefined),
+      store.fields
+        .map((field, f) => [field.name, field.values[ring.codes[f][slot]]])
+        .filter(([, one]) => one !== undefined),
     );
     const probabilities = { [store.labels[ring.top[slot]]]: ring.chance[slot] };
     return { i: ring.index[slot], time: ring.time[slot], value, halt: ring.halt[slot], probabilities };

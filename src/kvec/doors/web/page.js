@@ -34,7 +34,8 @@ export const shownNow = () => page.heldAt ?? page.clock.now;
 /** A lane in words. */
 export function laneWords(lane) {
   const { labels } = page.store;
-  if (lane.decision) return `${lane.key}: ${labels[lane.decision.label]}, ${percent(lane.decision.probability)}, ${afterItems(lane.decision)}`;
+  if (lane.decision)
+    return `${lane.key}: ${labels[lane.decision.label]}, ${percent(lane.decision.probability)}, ${afterItems(lane.decision)}`;
   const items = `${lane.count} item${lane.count === 1 ? "" : "s"}`;
   return `${lane.key}: ${items}, still being read, ${labels[lane.top] ?? "no guess"} so far`;
 }

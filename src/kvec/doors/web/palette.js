@@ -5,7 +5,10 @@ const CLASSES = {
   light: ["#0072b2", "#d55e00", "#009e73", "#a94a80", "#a67c00", "#2d8fc4", "#7a4a1f", "#5b6570"],
   dark: ["#4aa8e0", "#f08a3c", "#2fc79b", "#e08fbf", "#e6c34a", "#8fd0f5", "#c79a6b", "#a9b4bf"],
 };
-const VALUES = { light: ["#aab7c8", "#7f8fc9", "#6a5fc0", "#5a2ea6", "#3a0f6e"], dark: ["#566477", "#6d7cc0", "#8f83ea", "#b9a0ff", "#eadfff"] }; // prettier-ignore
+const VALUES = {
+  light: ["#aab7c8", "#7f8fc9", "#6a5fc0", "#5a2ea6", "#3a0f6e"],
+  dark: ["#566477", "#6d7cc0", "#8f83ea", "#b9a0ff", "#eadfff"],
+};
 
 const STEPS = 16;
 

@@ -30,7 +30,8 @@ export function listen(pause, step) {
     if (walk(event.key)) event.preventDefault();
   });
   document.addEventListener("keydown", (event) => {
-    const isTaken = event.defaultPrevented || event.target.closest?.("input, select, textarea, button, dialog, summary, tbody");
+    const isTaken =
+      event.defaultPrevented || event.target.closest?.("input, select, textarea, button, dialog, summary, tbody");
     if (event.key === "Escape" && page.selected) close();
     else if (event.key === " " && !isTaken) {
       event.preventDefault();

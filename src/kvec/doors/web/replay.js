@@ -22,7 +22,9 @@ export class ReplayPanel {
     byId("replay-speed").addEventListener("change", (event) => {
       this.#send({ action: this.state.isPlaying ? "play" : "pause", speed: Number(event.target.value) });
     });
-    byId("replay-place").addEventListener("change", (event) => this.#send({ action: "seek", position: Number(event.target.value) }));
+    byId("replay-place").addEventListener("change", (event) =>
+      this.#send({ action: "seek", position: Number(event.target.value) }),
+    );
   }
 
   /** Ask whether there is a replay and how it stands; goes on asking while there is one. */

@@ -7,7 +7,7 @@ import { AXIS, HEAD, drawnRows, seenRows, xOf, yOf } from "./view.js";
 const FLASH = 1200; // milliseconds in which a new label is lit
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 
-/** Draw everything; `scene` holds store, view, palette, scales, field, tape, gutters, selected, hovered, looks, threshold, isCalm. */
+/** Draw everything that a scene holds, as stage.js makes it. */
 export function drawRiver(context, scene) {
   const { view, palette } = scene;
   context.setTransform(view.ratio, 0, 0, view.ratio, 0, 0);
@@ -18,17 +18,19 @@ export function drawRiver(context, scene) {
   context.clip();
   drawRows(context, scene);
   drawThreads(context, scene);
-  const drawn = scene.tape.draw(context, scene.store, view, palette, scene.scales, scene.field);
+  scene.tape.draw(context, scene.store, view, palette, scene.scales, scene.field);
   scene.gutter.draw(context, scene);
   if (scene.looks) drawArcs(context, scene);
   context.restore();
   drawFrame(context, scene);
-  return drawn;
 }
 
 function drawRows(context, { store, view, palette, selected, hovered, isCalm }) {
   const [first, end] = seenRows(view);
-  for (const [lane, colour] of [[hovered, palette.faint], [selected, palette.chosen]]) { // prettier-ignore
+  for (const [lane, colour] of [
+    [hovered, palette.faint],
+    [selected, palette.chosen],
+  ]) {
     if (!lane || lane.row < first || lane.row >= end) continue;
     context.fillStyle = colour;
     context.fillRect(0, yOf(view, lane.row) - view.row / 2, view.width, Math.max(view.row, 2));
@@ -141,7 +143,10 @@ export class Gutter {
       drawBeside(pen, lane, scene, top + view.row / 2, isDim);
     }
     const [y, h] = [Math.round((view.scroll - view.base) * view.ratio), Math.round(view.room * view.ratio)];
-    for (const [from, part] of [[0, view.left], [view.edge + 1, view.width - view.edge - 1]]) { // prettier-ignore
+    for (const [from, part] of [
+      [0, view.left],
+      [view.edge + 1, view.width - view.edge - 1],
+    ]) {
       const [x, w] = [Math.round(from * view.ratio), Math.round(part * view.ratio)];
       context.drawImage(this.#canvas, x, y, w, h, from, HEAD, part, view.room);
     }

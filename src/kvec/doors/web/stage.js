@@ -23,7 +23,18 @@ export function makeScene() {
   places = rowsFor(store.rows.length, places);
   const [width, height, scroll] = [scroller.clientWidth, box.clientHeight, scroller.scrollTop];
   const isHeld = page.heldAt !== null;
-  const view = makeView({ width, height, ratio, span, rows: store.rows.length, places, density, scroll, now: shownNow(), isHeld });
+  const view = makeView({
+    width,
+    height,
+    ratio,
+    span,
+    rows: store.rows.length,
+    places,
+    density,
+    scroll,
+    now: shownNow(),
+    isHeld,
+  });
   const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== wide || canvas.height !== high) {
     Object.assign(canvas, { width: wide, height: high });
@@ -32,7 +43,18 @@ export function makeScene() {
   const whole = `${Math.max(height, Math.ceil(view.whole + height - view.room))}px`;
   if (spacer.style.height !== whole) spacer.style.height = whole;
   page.view = view;
-  return Object.assign(scene, { store, view, palette, scales, field, selected, hovered, looks, threshold: threshold(), isCalm: calm.matches });
+  return Object.assign(scene, {
+    store,
+    view,
+    palette,
+    scales,
+    field,
+    selected,
+    hovered,
+    looks,
+    threshold: threshold(),
+    isCalm: calm.matches,
+  });
 }
 
 /** Bring a lane into sight. */
@@ -53,7 +75,22 @@ function picture() {
     const now = makeScene();
     const { view, store, palette, field, selected, hovered, looks } = now;
     const column = Math.floor((view.now / view.span) * view.river * view.ratio); // time moves the river by whole pixels
-    const seen = [column, store.changes, view.width, view.height, view.ratio, view.scroll, view.row, view.span, view.isHeld, palette, field, selected, hovered, looks]; // prettier-ignore
+    const seen = [
+      column,
+      store.changes,
+      view.width,
+      view.height,
+      view.ratio,
+      view.scroll,
+      view.row,
+      view.span,
+      view.isHeld,
+      palette,
+      field,
+      selected,
+      hovered,
+      looks,
+    ];
     if (seen.some((one, i) => one !== last[i])) drawRiver(context, now);
     last = seen;
   }

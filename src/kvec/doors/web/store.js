@@ -36,7 +36,6 @@ export class Store {
     this.rows = []; // lane of each row, or null
     this.lanes = new Map(); // by identity
     this.byNumber = new Map(); // by the connection's small number
-    this.identities = 0;
     this.hidden = 0; // lanes without a row
     this.decided = 0;
     this.byClass = [];
@@ -77,9 +76,24 @@ export class Store {
     let lane = this.lanes.get(identity);
     if (!lane) {
       lane = {
-        id: this.identities++, identity, tangle, key, sequence, row: -1, first: -1, last: -1, count: 0, halt: 0, top: -1,
-        chance: 0, decision: null, bornAt: 0, lastAt: -Infinity, isDirty: true, isLate: false, isAsked: false,
-      }; // prettier-ignore
+        identity,
+        tangle,
+        key,
+        sequence,
+        row: -1,
+
+        last: -1,
+        count: 0,
+        halt: 0,
+        top: -1,
+        chance: 0,
+        decision: null,
+        bornAt: 0,
+        lastAt: -Infinity,
+        isDirty: true,
+        isLate: false,
+        isAsked: false,
+      };
       this.lanes.set(identity, lane);
     }
     this.byNumber.set(number, lane);
@@ -103,7 +117,6 @@ export class Store {
     if (lane.row < 0) this.#place(lane);
     if (lane.last < 0) {
       lane.bornAt = at;
-      lane.first = this.size;
       lane.isLate = index > 0; // its first items came before this page
     }
     ring.lane[slot] = lane;
@@ -117,7 +130,8 @@ export class Store {
     ring.before[slot] = lane.last;
     ring.isAfter[slot] = lane.decision || index >= end ? 1 : 0;
     if (index === end - 1) lane.haltAt = at;
-    for (let f = 0; f < ring.codes.length; f++) ring.codes[f][slot] = (Array.isArray(code) ? code[f] : f ? null : code) ?? -1;
+    for (let f = 0; f < ring.codes.length; f++)
+      ring.codes[f][slot] = (Array.isArray(code) ? code[f] : f ? null : code) ?? -1;
     lane.last = this.size++;
     lane.lastAt = at;
     lane.count = index + 1;
@@ -211,7 +225,8 @@ export class Store {
   findLane(tangle, key) {
     let best = null;
     for (const lane of this.lanes.values()) {
-      if (String(lane.key) !== String(key) || (tangle !== undefined && String(lane.tangle) !== String(tangle))) continue;
+      if (String(lane.key) !== String(key) || (tangle !== undefined && String(lane.tangle) !== String(tangle)))
+        continue;
       if (!best || lane.sequence >= best.sequence) best = lane;
     }
     return best;

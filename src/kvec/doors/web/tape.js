@@ -14,7 +14,7 @@ export class Tape {
   #decided = 0; // the same for decisions
   #head = 0; // the newest clear column, counted from time 0
 
-  /** Bring the tape up to date and lay it on the canvas; returns how many items were drawn. */
+  /** Bring the tape up to date and lay it on the canvas. */
   draw(context, store, view, palette, scales, field) {
     const width = Math.round(view.river * view.ratio);
     const height = Math.round(view.tall * view.ratio);
@@ -32,7 +32,6 @@ export class Tape {
     this.#flags(pen, isNew);
     this.#drawn = end;
     this.#lay(context, view, pen, now, width);
-    return end - first;
   }
 
   #renew(pen, key, width, height, now) {
@@ -47,7 +46,8 @@ export class Tape {
   #clearTo(pen, head) {
     const count = head - this.#head;
     if (count <= 0) return;
-    for (const [from, wide] of pieces(this.#head + 1, count, pen.ring)) this.#context.clearRect(from, 0, wide, this.#canvas.height);
+    for (const [from, wide] of pieces(this.#head + 1, count, pen.ring))
+      this.#context.clearRect(from, 0, wide, this.#canvas.height);
     this.#head = head;
   }
 
@@ -64,7 +64,17 @@ export class Tape {
     const height = Math.round(view.room * view.ratio);
     let to = 0;
     for (const [from, wide] of pieces(now - width + 1, width, pen.ring)) {
-      context.drawImage(this.#canvas, from, top, wide, height, view.left + to / view.ratio, HEAD, wide / view.ratio, view.room);
+      context.drawImage(
+        this.#canvas,
+        from,
+        top,
+        wide,
+        height,
+        view.left + to / view.ratio,
+        HEAD,
+        wide / view.ratio,
+        view.room,
+      );
       to += wide;
     }
   }
@@ -74,7 +84,12 @@ export class Tape {
 export function pieces(first, count, ring) {
   const from = ((first % ring) + ring) % ring;
   const until = Math.min(count, ring - from);
-  return until < count ? [[from, until], [0, count - until]] : [[from, until]]; // prettier-ignore
+  return until < count
+    ? [
+        [from, until],
+        [0, count - until],
+      ]
+    : [[from, until]];
 }
 
 function fill(pen, x, y, wide, high) {

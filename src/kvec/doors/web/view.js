@@ -40,7 +40,25 @@ export function makeView(options) {
   const half = Math.ceil(room / 2);
   const base = Math.floor(offset / half) * half; // rows are drawn from here on, so that scrolling a little draws nothing again
   const tall = whole > room ? room + half : room;
-  return { width, height, ratio, span, rows, row, left, right, river, room, scroll: offset, whole, base, tall, now, isHeld, edge: left + river }; // prettier-ignore
+  return {
+    width,
+    height,
+    ratio,
+    span,
+    rows,
+    row,
+    left,
+    right,
+    river,
+    room,
+    scroll: offset,
+    whole,
+    base,
+    tall,
+    now,
+    isHeld,
+    edge: left + river,
+  };
 }
 
 /** The middle of a row on the canvas. */
