@@ -1,0 +1,176 @@
+// The page begins here: joins the connection to the store and the panels, and offers theme, model and replay.
+
+import { drawCard } from "./card.js";
+import { learnLate, select, showKey } from "./chosen.js";
+import { Connection } from "./connection.js";
+import { DialPanel } from "./dial.js";
+import { byId } from "./dom.js";
+import { drawFigures, drawRamp } from "./figures.js";
+import { heights, readCard, readHello } from "./frames.js";
+import { page } from "./page.js";
+import { makePalette } from "./palette.js";
+import { listen } from "./pointing.js";
+import { ReplayPanel } from "./replay.js";
+import { redraw, start } from "./stage.js";
+import { announcer } from "./words.js";
+
+const THEME = "kvec-theme";
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+const connection = (page.connection = new Connection(askToken));
+let wire = { state: "connecting", until: 0, reason: "" };
+let sessionField = null;
+
+const dial = new DialPanel(async ({ earliness }) => {
+  const name = byId("model").value || page.card.name || "default";
+  await connection.post(`v1/models/${encodeURIComponent(name)}/dial`, { earliness });
+  await refreshCard();
+  announcer.say("The dial was moved.");
+});
+const replay = new ReplayPanel(connection, (state) => {
+  page.clock.isHeld = state !== null && !state.isPlaying;
+  byId("hold").hidden = state !== null;
+  showState();
+});
+
+// --- what comes in
+
+function takeFrame(frame) {
+  if (frame.hello) return greet(readHello(frame.hello));
+  const { store, clock } = page;
+  clock.tick(performance.now());
+  if (frame.items?.length) clock.step(page.span / 60);
+  const [since, at] = clock.place(frame.now);
+  announcer.add(store.take(frame, since, at), store.labels);
+}
+
+function greet(hello) {
+  page.store.begin(hello);
+  if (page.selected && !page.store.lanes.has(page.selected.identity)) select(null);
+  page.scales = hello.fields.map((field) => heights(field.values));
+  page.field = Math.min(page.field, hello.fields.length - 1);
+  sessionField = hello.sessionField;
+  byId("field").replaceChildren(...hello.fields.map((field, place) => new Option(field.name, String(place))));
+  byId("field").value = String(page.field);
+  drawRamp();
+  if (hello.card) showCard(hello.card);
+  if (!hello.card?.curve.length) refreshCard().catch(() => {}); // the card of the greeting stands meanwhile
+  offerModels();
+  replay.look();
+}
+
+async function refreshCard() {
+  const card = await connection.get("v1/model");
+  if (card) showCard(readCard(card));
+}
+
+function showCard(card) {
+  page.card = card;
+  redraw();
+  dial.show(card, page.palette);
+  drawCard(card, page.store.labels, page.store.fields, sessionField);
+}
+
+// --- the connection
+
+function watch() {
+  connection.watch(takeFrame, (state, wait, reason) => {
+    wire = { state, until: performance.now() + wait, reason };
+    showState();
+  });
+}
+
+function showState() {
+  const isHeld = page.heldAt !== null || page.clock.isHeld;
+  const shown = wire.state === "live" && isHeld ? "held" : wire.state;
+  const seconds = Math.max(0, Math.ceil((wire.until - performance.now()) / 1000));
+  const words = {
+    connecting: "connecting …",
+    live: "live",
+    held: "paused",
+    lost: `${wire.reason}; again in ${seconds} s`,
+  }[shown];
+  const place = byId("state");
+  if (place.textContent !== words) place.textContent = words;
+  place.dataset.state = shown;
+  byId("retry").hidden = wire.state !== "lost";
+}
+
+function askToken(isWrong) {
+  const dialog = byId("token-dialog");
+  const why = isWrong ? "That token was not accepted." : "It is kept in this tab only, until the tab is closed.";
+  byId("token-says").textContent = why;
+  byId("token").value = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("cancel", (event) => event.preventDefault());
+    dialog.addEventListener("close", () => resolve(byId("token").value.trim()), { once: true });
+  });
+}
+
+async function offerModels() {
+  const choice = byId("model");
+  const said = await connection.get("v1/models").catch(() => null);
+  const names = (said?.models ?? said ?? []).map((one) => (typeof one === "string" ? one : one.name));
+  const before = choice.value;
+  choice.replaceChildren(...names.map((name) => new Option(name, name)));
+  if (names.includes(before)) choice.value = before;
+  byId("model-choice").hidden = names.length < 2;
+}
+
+// --- what a person chooses
+
+function hold() {
+  page.heldAt = page.heldAt === null ? page.clock.now : null;
+  byId("hold").setAttribute("aria-pressed", String(page.heldAt !== null));
+  showState();
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  page.palette = makePalette(theme, getComputedStyle(document.documentElement));
+  redraw();
+  drawRamp();
+  dial.show(page.card, page.palette);
+  showKey();
+}
+
+byId("theme").addEventListener("click", () => {
+  const theme = page.palette.theme === "dark" ? "light" : "dark";
+  localStorage.setItem(THEME, theme);
+  setTheme(theme);
+});
+darkness.addEventListener("change", () => {
+  if (!localStorage.getItem(THEME)) setTheme(darkness.matches ? "dark" : "light");
+});
+byId("hold").addEventListener("click", hold);
+byId("retry").addEventListener("click", () => connection.retry());
+byId("span").addEventListener("change", (event) => (page.span = Number(event.target.value)));
+byId("density").addEventListener("change", (event) => (page.density = event.target.value));
+byId("field").addEventListener("change", (event) => {
+  page.field = Number(event.target.value);
+  drawRamp();
+});
+byId("words").addEventListener("click", () => {
+  const isTable = byId("table-view").hidden;
+  byId("table-view").hidden = !isTable;
+  byId("river-box").hidden = isTable;
+  byId("words").setAttribute("aria-pressed", String(isTable));
+  drawFigures();
+});
+byId("model").addEventListener("change", (event) => {
+  select(null);
+  page.store.clear();
+  connection.choose(event.target.value);
+  watch();
+});
+
+setTheme(localStorage.getItem(THEME) ?? (darkness.matches ? "dark" : "light"));
+listen(
+  () => (replay.state ? replay.toggle() : hold()),
+  () => replay.step(),
+);
+setInterval(drawFigures, 500);
+setInterval(showState, 500);
+start();
+watch();
+learnLate();

@@ -1,0 +1,140 @@
+// Small charts beside the river, drawn with uPlot; each is made again when the theme or its width changes.
+
+import { classColour } from "./palette.js";
+import { BIN, READ_BINS } from "./store.js";
+import { make, number } from "./dom.js";
+
+const uPlot = globalThis.uPlot;
+const FONT = "12px system-ui, sans-serif";
+
+/** A place for a chart: `draw(data, build)` makes it when its key or width is new, else only gives it the new data. */
+export class Chart {
+  #plot = null;
+  #key = "";
+
+  constructor(place, height) {
+    this.place = place;
+    this.height = height;
+  }
+
+  /** Show the data; `build(width)` gives the options and is asked only when `key` or the width has changed. */
+  draw(key, data, build) {
+    const width = Math.floor(this.place.clientWidth);
+    if (width < 40) return null;
+    const whole = `${key}|${width}`;
+    if (this.#plot && whole === this.#key) this.#plot.setData(data);
+    else {
+      this.#plot?.destroy();
+      const usual = { width, height: this.height, legend: { show: false }, padding: [8, 10, 0, 0] };
+      this.#plot = new uPlot({ ...usual, ...build() }, data, this.place);
+      this.#key = whole;
+    }
+    return this.#plot;
+  }
+}
+
+/** An axis in the page's colours. */
+export function axis(palette, more = {}) {
+  const line = { stroke: palette.line, width: 1 };
+  return { stroke: palette.muted, font: FONT, grid: line, ticks: { ...line, size: 4 }, ...more };
+}
+
+/** The eight classes that were said most often, in their own order, and the rest. */
+function chooseClasses(store) {
+  const busiest = [...store.labels.keys()].sort((a, b) => (store.byClass[b] ?? 0) - (store.byClass[a] ?? 0));
+  return { shown: busiest.slice(0, 8).sort((a, b) => a - b), rest: busiest.slice(8) };
+}
+
+/** Decisions per class over the newest time, as stacked bars: the data of one chart and the classes from bottom to top. */
+export function stackDecisions(store, now, count = 30) {
+  const last = Math.floor(now / BIN);
+  const { shown, rest } = chooseClasses(store);
+  const numbers = Array.from({ length: count }, (_, i) => last - count + 1 + i);
+  const of = (bin, label) => store.bins.get(bin)?.[label] ?? 0;
+  const layers = shown.map((label) => numbers.map((bin) => of(bin, label)));
+  if (rest.length) layers.push(numbers.map((bin) => rest.reduce((sum, label) => sum + of(bin, label), 0)));
+  const ages = numbers.map((bin) => ((bin - last) * BIN) / 1000);
+  const sums = layers.map((_, i) =>
+    numbers.map((bin, b) => layers.slice(0, i + 1).reduce((sum, layer) => sum + layer[b], 0)),
+  );
+  return { ages, sums, classes: [...shown, ...(rest.length ? [-1] : [])] };
+}
+
+/** Draw decisions per class over time. */
+export function drawDecisions(chart, store, now, palette) {
+  const { ages, sums, classes } = stackDecisions(store, now);
+  const data = [ages, ...sums.toReversed()]; // the tallest first, so that lower layers lie over it
+  const bars = uPlot.paths.bars({ size: [0.8, 100], align: 1 });
+  chart.draw(`${palette.theme}|${classes}`, data, () => ({
+    cursor: { show: false },
+    scales: {
+      x: { time: false, range: [ages[0], BIN / 1000] },
+      y: { range: (_, low, high) => [0, Math.max(4, high)] },
+    },
+    axes: [
+      axis(palette, {
+        values: (_, all) => all.map((age) => (age === 0 ? "now" : `${-age} s`)),
+        size: 28,
+        grid: { show: false },
+      }),
+      axis(palette, { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] }),
+    ],
+    series: [
+      {},
+      ...classes
+        .toReversed()
+        .map((label) => ({ paths: bars, points: { show: false }, width: 0, fill: classColour(palette, label) })),
+    ],
+  }));
+}
+
+/** The classes with their colours and how often each was said. */
+export function drawLegend(place, store, palette) {
+  const { shown, rest } = chooseClasses(store);
+  const key = `${palette.theme}|${shown.map((label) => `${store.labels[label]}:${store.byClass[label] ?? 0}`)}`;
+  if (place.dataset.key === key) return;
+  place.dataset.key = key;
+  place.replaceChildren(
+    ...shown.map((label) => {
+      const swatch = make("span", { className: "swatch", "aria-hidden": "true" });
+      swatch.style.backgroundColor = classColour(palette, label);
+      return make("li", {}, swatch, `${store.labels[label]} `, make("b", {}, number(store.byClass[label] ?? 0)));
+    }),
+    ...(rest.length ? [make("li", {}, `and ${rest.length} others`)] : []),
+  );
+}
+
+/** How many items had been read when sequences were decided, as bars of plain elements. */
+export function drawEarliness(place, store) {
+  const { halted, other } = store.byRead;
+  const most = Math.max(1, ...halted.map((count, bin) => count + other[bin]));
+  if (!place.children.length) place.replaceChildren(...READ_BINS.map(readBar));
+  [...place.children].forEach((bar, bin) => {
+    const stack = bar.firstChild;
+    stack.children[0].style.height = `${(100 * other[bin]) / most}%`;
+    stack.children[1].style.height = `${(100 * halted[bin]) / most}%`;
+    const words = `${binName(bin)}: ${number(halted[bin])} halted, ${number(other[bin])} decided for other reasons`;
+    if (bar.title !== words) {
+      bar.title = words;
+      bar.setAttribute("aria-label", words);
+    }
+  });
+}
+
+/** The numbers of items that a bar of the histogram counts, in words. */
+export function binName(bin) {
+  const least = bin ? READ_BINS[bin - 1] + 1 : 1;
+  const most = READ_BINS[bin];
+  if (most === Infinity) return `${least} items and more`;
+  return least === most ? `${most} item${most === 1 ? "" : "s"}` : `${least}–${most} items`;
+}
+
+function readBar(most) {
+  const stack = make(
+    "span",
+    { className: "stack" },
+    make("i", { className: "other" }),
+    make("i", { className: "halted" }),
+  );
+  return make("li", {}, stack, make("span", { className: "name" }, most === Infinity ? "more" : String(most)));
+}
