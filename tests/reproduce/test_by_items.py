@@ -48,9 +48,7 @@ def test_rules_of_visibility_are_set_side_by_side(tmp_path: Path) -> None:
     assert side_by_side(results) == {"fgnet-d1": [2, 16]}, "one rule alone is no comparison"
     figure = draw_side_by_side(results, "fgnet-d1", [2, 16])
     told = words(figure)
-    assert {"FG-Net D1 (2 captures per tangle)", "16 in a tangle", "at the end", "KVEC (biases by relation)"} <= set(
-        told
-    )
+    assert {"FG-Net D1: 2 in a tangle", "16 in a tangle", "at the end", "KVEC (biases by relation)"} <= set(told)
     assert len(figure.axes) == 3 and len(figure.axes[-1].lines) == len(VISIBILITY)
     two = draw_by_items(results, "movielens-1m", ["kvec-every", "logistic"])
     assert {"MovieLens-1M: accuracy", "area under ROC", "logistic regression", "end"} <= set(words(two))

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from kvec.report.canvas import PAPER, as_percent, sheet, styled
-from kvec.reproduce.curves import Spread, spread
+from kvec.reproduce.curves import Band, Spread, spread
 from kvec.reproduce.looks import Look, in_order, look_of, name_of
 from kvec.reproduce.results import Results, main_cells
-from kvec.reproduce.strokes import LETTER_SIZE, draw_sample
+from kvec.reproduce.strokes import LETTER_SIZE, name_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 VISIBILITY = ("kvec", "kvec-typed", "kvec-window", "kvec-no-value")
 TITLES = {"accuracy": "accuracy", "auc": "area under ROC"}
+SHOWN = (1, 2, 3, 5, 10, 20)  # items, where there is little room
 END = "end"
 
 
@@ -78,61 +79,69 @@ def draw_by_items(results: Results, dataset: str, trainings: Sequence[str]) -> F
     """Each measure against the number of items seen, a line for each training, a band over seeds."""
     measures = [name for name in TITLES if any(by_items(results, dataset, each, name) for each in trainings)]
     with styled():
-        figure = sheet(4.6 * len(measures) + 1.4, 3.9)
+        figure = sheet(4.2 * len(measures) + 2.2, 3.9)
         places = figure.subplots(1, len(measures), squeeze=False)[0]
         for axes, measure in zip(places, measures, strict=True):
-            _draw(axes, results, dataset, trainings, measure)
+            found = _draw(axes, results, dataset, trainings, measure)
             axes.set_title(f"{name_of(dataset)}: {TITLES[measure]}" if axes is places[0] else TITLES[measure])
-        _name(places[0], trainings)
+        name_lines(axes, found)
         return figure
 
 
 def draw_side_by_side(results: Results, base: str, numbers: Sequence[int]) -> Figure:
     """Accuracy after n items for each size of tangles, and accuracy at the end against that size."""
     with styled():
-        figure = sheet(3.0 * (len(numbers) + 1) + 0.8, 3.9)
+        figure = sheet(2.7 * (len(numbers) + 1) + 2.2, 3.9)
         *places, last = figure.subplots(1, len(numbers) + 1, squeeze=False)[0]
         known = [name for name in VISIBILITY if any(by_items(results, f"{base}@{k}", name) for k in numbers)]
         low = 1.0
         for axes, number in zip(places, numbers, strict=True):
-            _draw(axes, results, f"{base}@{number}", known, "accuracy")
-            axes.set_title(name_of(f"{base}@{number}") if axes is places[0] else f"{number} in a tangle")
+            _draw(axes, results, f"{base}@{number}", known, "accuracy", SHOWN)
+            axes.set_title(f"{name_of(base)}: " * (axes is places[0]) + f"{number} in a tangle")
             low = min(low, axes.get_ylim()[0])
         for axes in places:
             axes.set_ylim(low, 1.0)
-        _name(places[0], known)
+        drawn = []
         for name in known:
-            found = {k: each.end for k in numbers if (each := by_items(results, f"{base}@{k}", name))}
-            _line(last, list(range(len(found))), list(found.values()), look_of(name))
+            found = {i: each.end for i, k in enumerate(numbers) if (each := by_items(results, f"{base}@{k}", name))}
+            drawn.append(_line(last, list(found), list(found.values()), look_of(name)))
         last.set_xticks(range(len(numbers)), [str(number) for number in numbers])
         last.set(xlabel="in a tangle", title="at the end")
+        _widen(last)
         as_percent(last.yaxis)
+        name_lines(last, drawn)
         return figure
 
 
-def _draw(axes: Axes, results: Results, dataset: str, trainings: Sequence[str], measure: str) -> None:
-    ns: tuple[int, ...] = ()
+def _draw(
+    axes: Axes, results: Results, dataset: str, trainings: Sequence[str], measure: str, shown: Sequence[int] = ()
+) -> list[tuple[Band, Look]]:
+    """A line for each training over evenly spaced numbers of items: all of them, or those to be shown."""
+    ns: list[int] = []
+    drawn = []
     for name in trainings:
         if found := by_items(results, dataset, name, measure):
-            ns = found.n_observed
-            _line(axes, [*range(len(ns) + 1)], [*found.measured, found.end], look_of(name))
+            ns = [n for n in found.n_observed if not shown or n in shown]
+            heights = [each for n, each in zip(found.n_observed, found.measured, strict=True) if n in ns]
+            drawn.append(_line(axes, [*range(len(ns) + 1)], [*heights, found.end], look_of(name)))
     axes.set_xticks(range(len(ns) + 1), [*(str(n) for n in ns), END], fontsize=LETTER_SIZE - 2)
     axes.set_xlabel("items seen of each sequence")
     if measure == "accuracy":
         as_percent(axes.yaxis)
+    return drawn
 
 
-def _line(axes: Axes, places: Sequence[int], found: Sequence[Spread], look: Look) -> None:
-    mean, sd = (np.array([getattr(each, name) for each in found]) for name in ("mean", "sd"))
+def _line(axes: Axes, places: Sequence[int], found: Sequence[Spread], look: Look) -> tuple[Band, Look]:
+    mean, sd, least, most = (np.array([getattr(s, name) for s in found]) for name in ("mean", "sd", "least", "most"))
     axes.fill_between(places, mean - sd, mean + sd, color=look.colour, alpha=0.16, lw=0)
     (line,) = axes.plot(places, mean, color=look.colour, marker=look.marker, ms=5.5, mec=PAPER, mew=0.6)
     if look.dashes:
         line.set_dashes(look.dashes)
+    return Band(np.array(places, np.float64), mean, sd, least, most, len(found)), look
 
 
-def _name(axes: Axes, trainings: Sequence[str]) -> None:
-    """The names of lines, in the corner below them: accuracy rises."""
-    for i, name in enumerate(reversed(trainings)):
-        look, at = look_of(name), 0.06 + 0.075 * i
-        draw_sample(axes, look, (0.36, 0.41, 0.46), at, axes.transAxes)
-        axes.text(0.49, at, look.label, va="center", fontsize=LETTER_SIZE - 1.5, transform=axes.transAxes)
+def _widen(axes: Axes) -> None:
+    """Show at least five points of accuracy, so that little looks like little."""
+    low, high = axes.get_ylim()
+    room = max(0.0, 0.05 - (high - low)) / 2
+    axes.set_ylim(low - room, high + room)
