@@ -49,7 +49,10 @@ def test_rules_of_visibility_are_set_side_by_side(tmp_path: Path) -> None:
     figure = draw_side_by_side(results, "fgnet-d1", [2, 16])
     told = words(figure)
     assert {"FG-Net D1: 2 in a tangle", "16 in a tangle", "at the end", "KVEC (biases by relation)"} <= set(told)
-    assert len(figure.axes) == 3 and len(figure.axes[-1].lines) == len(VISIBILITY)
+    assert [len(axes.lines) for axes in figure.axes[:2]] == [len(VISIBILITY)] * 2 and len(figure.axes) == 3
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+    last = figure.axes[2].lines[0].get_ydata()
+    assert list(last) == pytest.approx([0.901, 0.901]), "at the end, against the size of tangles"
     two = draw_by_items(results, "movielens-1m", ["kvec-every", "logistic"])
     assert {"MovieLens-1M: accuracy", "area under ROC", "logistic regression", "end"} <= set(words(two))
 
