@@ -30,7 +30,7 @@ def some_settings(trigger: Trigger) -> list[float]:
 
 
 def test_all_six_are_there() -> None:
-    assert list(TRIGGERS) == ["fixed", "confidence", "calibrated", "economy", "calimera", "sprt"]
+    assert list(TRIGGERS) == ["fixed", "confidence", "calibrated", "economy", "calimera", "sprt", "induction"]
     assert all(trigger.name == name for name, trigger in TRIGGERS.items())
 
 

@@ -28,3 +28,18 @@ def test_all_experiments_of_the_smoke_profile(tmp_path: Path, capsys: pytest.Cap
     assert list((out / "report").rglob("*.html")) and list((out / "report").rglob("*.svg"))
     assert run(["reproduce", "all", "--out", str(out), "--list"]) == 0
     assert f"{len(rows)} cells: {len(rows)} done, 0 to do" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["beyond", "visibility", "ratings"])
+def test_experiments_beyond_the_paper(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", name, "--out", str(tmp_path), "--jobs", "2"]) == 0, capsys.readouterr().err
+    results = read_results(tmp_path)
+    assert set(results.prefixes["cell"]) == set(results.cells["cell"])
+    plain = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    titles = {"beyond": "on the same test tangles", "visibility": "what items see", "ratings": "items seen and told"}
+    assert titles[name] in plain
+    if name == "beyond":
+        assert set(results.paired["other"]) >= {"kvec-paper", "srn-fixed", "trees-fixed", "trees-induction", "half"}
+        assert results.paired["units"].unique().to_list() == [20]
+        assert (results.paired["low"] <= results.paired["high"]).drop_nulls().all()

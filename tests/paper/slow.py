@@ -248,13 +248,16 @@ def enumerated_stops(halt: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def slow_expected(
-    sequences: Sequence[tuple[Sequence[float], Sequence[float], Sequence[float]]], delay_cost: float, floor: float
-) -> float:
+    sequences: Sequence[tuple[Sequence[float], Sequence[float], Sequence[float]]], delay_cost: float, floor: float,
+    is_early: bool = False,
+) -> float:  # fmt: skip
     """The expected objective of sequences (h, cost, d) by listing all their actions; cost is CE at each item."""
     total = 0.0
     for halt, cost, delay in sequences:
         expected = sum(p * (cost[i] + delay_cost * delay[i]) for p, i in enumerated_stops(halt))
-        total += (1 - floor) * expected + floor * sum(cost) / len(cost)
+        weight = [1 / n if is_early else 1.0 for n in range(1, len(cost) + 1)]
+        every = sum(w * c for w, c in zip(weight, cost, strict=True)) / sum(weight)
+        total += (1 - floor) * expected + floor * every
     return total / len(sequences)
 
 

@@ -75,9 +75,9 @@ def test_stopping_probabilities_of_certain_policies() -> None:
     assert halt.grad is not None and halt.grad.isfinite().all()
 
 
-@given(LENGTHS, SEEDS, st.floats(0, 3), st.floats(0, 1), st.booleans())
+@given(LENGTHS, SEEDS, st.floats(0, 3), st.floats(0, 1), st.booleans(), st.booleans())
 def test_the_expected_objective_is_the_mean_over_all_actions(
-    lengths: list[int], seed: int, delay_cost: float, floor: float, is_weighted: bool
+    lengths: list[int], seed: int, delay_cost: float, floor: float, is_weighted: bool, is_early: bool
 ) -> None:
     outputs, labels, layout = random_outputs(lengths, seed, classes=(3, 2))
     labels[0, 1] = -1  # one column of the first sequence is not known
@@ -92,9 +92,10 @@ def test_the_expected_objective_is_the_mean_over_all_actions(
             for i, row in enumerate(pieces(logits, lengths)[s]):
                 costs[i] += slow_cross_entropy(row, truth, weight)  # type: ignore[arg-type]
         sequences.append((halt, costs, late))
-    terms = expected_terms(outputs, labels, layout, delay, weights=weights)
+    counted = "early" if is_early else "even"
+    terms = expected_terms(outputs, labels, layout, delay, weights=weights, lengths=counted)
     assert float(expected_total(terms, delay_cost, floor)) == pytest.approx(
-        slow_expected(sequences, delay_cost, floor), rel=1e-10
+        slow_expected(sequences, delay_cost, floor, is_early), rel=1e-10
     )
 
 

@@ -177,3 +177,13 @@ def test_reliability_by_bins(decisions: list[tuple[float, bool]], bins: int) -> 
     assert table.accuracy.tolist() == pytest.approx([sum(r for _, r in row) / len(row) for row in rows])
     slow = sum(abs(sum(c for c, _ in row) - sum(r for _, r in row)) for row in rows) / len(decisions)
     assert table.error == pytest.approx(slow)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.2, 0.5, 0.9])), max_size=12))
+def test_area_under_roc_counts_pairs(cases: list[tuple[bool, float]]) -> None:
+    pairs = [(a, b) for is_a, a in cases if is_a for is_b, b in cases if not is_b]
+    found = metrics.area_under_roc([is_true for is_true, _ in cases], [score for _, score in cases])
+    if not pairs:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(sum(1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs))

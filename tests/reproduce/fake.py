@@ -30,6 +30,10 @@ def outcome(of: Cell, accuracy: float = 0.5) -> Outcome:
         [{**point, "accuracy": accuracy}, {**point, "curve": "moved", "accuracy": accuracy}],
         [{"cell": of.id, "earliness": 0.1, "inside": 0.9, "outside": 0.1, "items": 3, "accuracy": accuracy}],
         [{"cell": of.id, "method": of.training, "true": 10, "n_observed": 9, "count": 2}],
+        [
+            {"cell": of.id, "n_observed": 1, "accuracy": accuracy},
+            {"cell": of.id, "n_observed": "", "accuracy": accuracy},
+        ],
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kvec.report.metrics import harmonic_mean
-from kvec.reproduce.results import ATTENTION, CELLS, DATA, HALTS, POINTS
+from kvec.reproduce.results import ATTENTION, CELLS, DATA, HALTS, PAIRED, POINTS, PREFIXES
 
 FIRST = 0.02  # earliness of deciding after one item
 SWEEPS = {"kvec-paper": "training.beta", "earliest": "training.beta", "srn-earliest": "training.beta"}
@@ -47,6 +47,8 @@ class Made:
         self.attention: list[dict[str, Any]] = []
         self.halts: list[dict[str, Any]] = []
         self.data: list[dict[str, Any]] = []
+        self.prefixes: list[dict[str, Any]] = []
+        self.paired: list[dict[str, Any]] = []
 
     def cell(
         self, dataset: str, training: str, seed: int, setting: str = "", value: float | None = None, **more: Any
@@ -160,11 +162,48 @@ class Made:
             })  # fmt: skip
         return self
 
+    def read_on(self, dataset: str, trainings: Sequence[str], seeds: Iterable[int], has_auc: bool = False) -> Made:
+        """Trainings that are told after n items: each is better than the one before it by a hundredth."""
+        for seed in seeds:
+            for better, training in enumerate(trainings):
+                cell = self.cell(dataset, training, seed)
+                for n in (1, 2, 5, 20, ""):
+                    right = 0.5 + 0.02 * min(int(n or 20), 20) + 0.01 * better + SEED_STEP * seed
+                    auc = {"auc": right - 0.1} if has_auc else {}
+                    self.prefixes.append({"cell": cell, "n_observed": n, "accuracy": right, **auc})
+        return self
+
+    def yardsticks(self, dataset: str, seeds: Iterable[int]) -> Made:
+        """Trees, their hindsight, and KVEC above some and below others."""
+        for seed in seeds:
+            cell = self.cell(dataset, "trees", seed)
+            for method in ("trees-fixed", "trees-induction"):
+                self.curve(cell, method, seed)
+            for i in range(5):
+                self.point(cell, "trees-oracle", "bound", 5 - i, 0.02 + 0.02 * i, 0.6 + 0.08 * i)
+        for other, value, gain in (
+            ("srn-fixed", 0.7, 0.1),
+            ("trees-fixed", 0.75, 0.05),
+            ("trees-induction", 0.85, -0.05),
+        ):
+            for measure in ("0.05", "0.1", "0.2", "0.3", "hm"):
+                self.paired.append({
+                    "dataset": dataset, "method": "kvec", "other": other, "measure": measure, "value": 0.8,
+                    "other_value": value, "difference": gain, "low": gain - 0.02, "high": gain + 0.02, "seeds": 3,
+                    "units": 3000,
+                })  # fmt: skip
+        beyond = {name: "" for name in ("value", "other_value", "difference", "low", "high")}
+        half = [row | {"other": "half", "other_value": 0.8, "difference": 0, "low": -0.01, "high": 0.01}
+                for row in self.paired if row["other"] == "srn-fixed"]  # fmt: skip
+        self.paired += [half[0] | beyond, *half[1:]]
+        return self
+
     def write(self, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for name, rows, columns in (
             ("cells", self.cells, CELLS), ("points", self.points, POINTS), ("attention", self.attention, ATTENTION),
-            ("halts", self.halts, HALTS), ("data", self.data, DATA),
+            ("halts", self.halts, HALTS), ("data", self.data, DATA), ("prefixes", self.prefixes, PREFIXES),
+            ("paired", self.paired, PAIRED),
         ):  # fmt: skip
             if rows:
                 with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:

@@ -18,6 +18,7 @@ from kvec.reproduce.cell import BINS, Seen, curves, looks, measure, run_cell
 from kvec.reproduce.datasets import read_parts
 from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.trainings import TRAININGS, settings_of
+from kvec.reproduce.units import with_units
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
@@ -41,14 +42,17 @@ def test_a_cell_tells_all_there_is_to_know(training: str) -> None:
     row = outcome.cell
     assert (row["cell"], row["training"], row["seed"]) == (f"made-early/{training}/0", training, 0)
     assert (row["n_train"], row["n_validation"], row["n_test"]) == (80, 30, 30)
-    assert row["epochs"] == 2 and len(str(row["hm_by_epoch"]).split()) == 2
+    n_epochs = 0 if TRAININGS[training].classifier else 2
+    assert row["epochs"] == n_epochs == len(str(row["hm_by_epoch"]).split())
     assert float(row["first_earliness"]) == pytest.approx(1 / 24, abs=1e-4)
     made = TRAININGS[training]
     methods = {point["method"] for point in outcome.points}
     own = {training} if made.has_policy or made.triggers == ("confidence",) else set()
     tried = {f"{training}-{name}" for name in made.triggers} if len(made.triggers) > 1 else set()
-    assert methods == own | tried
-    for method in methods:
+    bound = {f"{training}-oracle"} if made.classifier else set()
+    assert methods == own | tried | bound
+    assert {point["curve"] for point in outcome.points if point["method"] in bound} <= {"bound"}
+    for method in methods - bound:
         curves = [point["curve"] for point in outcome.points if point["method"] == method]
         assert curves.count("chosen") == 1 and curves.count("moved") >= 1
         assert curves.count("swept") == (1 if made.is_swept else 0)
@@ -78,6 +82,40 @@ def test_attention_is_told_where_others_can_be_seen() -> None:
             assert float(row["inside"]) + float(row["outside"]) == pytest.approx(1, abs=1e-3)
     assert all(float(row["outside"]) == 0 for row in outcome_of("kvec-no-value").attention)
     assert any(float(row["outside"]) > 0 for row in outcome_of("kvec").attention)
+
+
+@pytest.mark.parametrize("training", ["kvec", "srn", "trees"])
+def test_what_came_of_units_adds_up_to_the_points(training: str) -> None:
+    cell = Cell("made-early", training, "", None, 0, "smoke", (*settings_of(training, {}), *TINY), is_paired=True)
+    found = run_cell(cell, SIZES, {})
+    assert found.points == outcome_of(training).points and outcome_of(training).units is None
+    units = found.units
+    assert units is not None and units["unit"].n_unique() == 15
+    by_point = units.group_by("method", "curve", "setting").agg(pl.col("sequences", "right", "late").sum())
+    known = {row[:3]: row[3:] for row in by_point.iter_rows()}
+    for point in found.points:
+        n, right, late = known[point["method"], point["curve"], point["setting"]]
+        assert (n, right / n) == (30, pytest.approx(float(point["accuracy"]), abs=1e-5))
+        assert late / n == pytest.approx(float(point["earliness"]), abs=1e-5)
+    assert known[training, "first", "0"][2] == pytest.approx(30 / 24) and known[training, "end", "0"][2] == 30
+
+
+def test_units_are_the_same_for_networks_that_see_tangles_and_single_sequences() -> None:
+    named = []
+    for training in ("kvec", "trees"):
+        parts = read_parts("planted", {}, Sizes(), 0)
+        frame = replace(parts, test=with_units(parts.test)).arranged(0, TRAININGS[training].is_alone)[2]
+        named.append(frame.group_by("unit").agg(pl.len()).sort("unit").rows())
+    assert named[0] == named[1] and len(named[0]) == 20
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+def test_accuracy_by_items_begins_and_ends_as_the_cell_says(training: str) -> None:
+    found = outcome_of(training)
+    first, *_, end = found.prefixes
+    assert (first["n_observed"], end["n_observed"]) == (1, "")
+    assert float(first["accuracy"]) == pytest.approx(float(found.cell["first_accuracy"]), abs=1e-4)
+    assert float(end["accuracy"]) == pytest.approx(float(found.cell["end_accuracy"]), abs=1e-4)
 
 
 def test_a_cell_is_the_same_when_run_again() -> None:

@@ -319,3 +319,14 @@ def test_relations_agree_with_plain_loops(dataset: str) -> None:
         n_same += sum(items[j][4] == label for j in seen)
     assert told["seeing_items"] == pytest.approx(n_seeing / len(items), abs=1e-4)
     assert told["same_class_seen"] == pytest.approx(n_same / n_seen, abs=1e-4)
+
+
+def test_captures_are_tangled_anew_as_captures(tmp_path: Path) -> None:
+    """fgnet-d1@4 has four captures in each tangle, of whose flows none is parted from the others."""
+    path = str(fgnet(tmp_path))
+    parts = read_parts("fgnet-d1@4", {"fgnet-d1": path}, ALL, 0)
+    train = parts.arranged(0, is_alone=False)[0]
+    per_tangle = train.group_by("tangle").agg(pl.col("group").n_unique(), keys=pl.col("key").n_unique())
+    assert per_tangle["group"].max() == 4 and per_tangle["keys"].max() == 8
+    assert train.group_by("group").agg(pl.col("tangle").n_unique())["tangle"].to_list() == [1] * 16
+    assert parts.keys_per_tangle == 8

@@ -86,6 +86,13 @@ def test_settings_of_an_experiment_go_before_those_of_a_training(tmp_path: Path)
     assert planned(tmp_path, text).cells[0].overrides == ("training.beta=0.5", "training.floor=1")
 
 
+def test_cells_that_are_compared_keep_what_came_of_their_units(tmp_path: Path) -> None:
+    compared = "compare = ['kvec']\nagainst = ['srn-fixed']\n" + RUN
+    assert [cell.is_paired for cell in planned(tmp_path, RUN).cells] == [False]
+    for texts in ((compared,), (RUN, compared), (compared, RUN)):
+        assert [cell.is_paired for cell in planned(tmp_path, *texts).cells] == [True]
+
+
 def test_data_sets_that_are_not_found_are_left_out(tmp_path: Path) -> None:
     text = "statistics = ['planted', 'other']\n" + RUN.replace("'planted'", "'planted', 'other@4'")
     plan = planned(tmp_path, text, found=("planted",))
@@ -108,7 +115,7 @@ def test_given_seeds_go_before_all_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("colour = 1", "unknown entry 'colour' in my.toml; known: reproduces, runs, statistics, title"),
+        ("colour = 1", "unknown entry 'colour' in my.toml; known: against, compare, reproduces, runs, statistics"),
         ("title = 3", "my.toml: title is 3; write it in quotes"),
         ("runs = 3", "my.toml: runs is 3; write [[runs]] above"),
         ("statistics = ['plant']", "unknown data set 'plant' in my.toml; known: other, planted"),
@@ -126,6 +133,7 @@ def test_given_seeds_go_before_all_others(tmp_path: Path) -> None:
         (RUN + "settings = { training.betta = 1 }", "unknown setting 'training.betta' in my.toml, runs 1"),
         (RUN + "settings = 3", "my.toml, runs 1: settings is a group of entries, not 3"),
         (RUN + "seeds = [-1]", "my.toml, runs 1: seeds are whole numbers from 0, not [-1]"),
+        (f"compare = ['kvec']\n{RUN}", "my.toml: compare and against go together"),
         ("title = ", "my.toml: not a TOML file"),
     ],
 )

@@ -7,12 +7,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.reproduce.fake import cell, outcome
 
 from kvec.reproduce.plan import Cell, Outcome
 from kvec.reproduce.results import read_results
-from kvec.reproduce.store import PARTS, Store, look
+from kvec.reproduce.store import PARTS, Store, look, units_of
 from kvec.words.errors import DataError, SettingError
 
 ALL_FILES = ("cells.csv", *PARTS)
@@ -141,3 +142,28 @@ def test_a_place_that_cannot_hold_results_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SettingError, match="file: cannot keep results here: File exists"):
         filled(tmp_path / "file", A)
+
+
+def test_a_paired_cell_is_done_when_its_units_are_kept(tmp_path: Path) -> None:
+    paired = replace(A, is_paired=True)
+    units = pl.DataFrame({"method": ["kvec"], "unit": ["7"], "right": [1]})
+    with Store(filled(tmp_path, A)) as store:
+        assert store.is_done(A) and not store.is_done(paired)
+        store.add(paired, replace(outcome(paired), units=units))
+        assert store.is_done(A) and store.is_done(paired)
+    assert look(tmp_path, [paired])[0] == {A.id}
+    assert pl.read_parquet(units_of(tmp_path, A.id)).equals(units)
+    assert len(rows(tmp_path / "cells.csv")) == 1
+    with Store(tmp_path) as store:
+        store.add(A, outcome(A))
+        assert not store.is_done(paired), "what was kept belongs to the run that was replaced"
+
+
+def test_a_folder_of_before_there_were_prefixes_can_be_gone_on_with(tmp_path: Path) -> None:
+    filled(tmp_path, A)
+    (tmp_path / "prefixes.csv").unlink()
+    with Store(tmp_path) as store:
+        assert store.is_done(A)
+        store.add(B, outcome(B))
+    assert {row["cell"] for row in rows(tmp_path / "prefixes.csv")} == {B.id}
+    assert read_results(tmp_path).prefixes.height == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvec.decide.triggers.catalogue import TRIGGERS
+from kvec.reproduce.learners import LEARNERS
 from kvec.reproduce.trainings import TRAININGS, read_tuned, settings_of
 from kvec.reproduce.tuning import SPACES
 from kvec.words.config import PRESETS, Config
@@ -21,13 +22,16 @@ def test_every_training_can_be_made(name: str) -> None:
         assert (config.training.objective == "paper") == training.is_sampled
     assert set(training.triggers) <= set(TRIGGERS)
     assert training.has_policy or training.triggers, "there must be a way to halt"
+    if training.classifier:
+        assert training.classifier in LEARNERS and not training.settings, "a network's settings say nothing to it"
+        return
     assert training.has_policy or config.training.floor == 1, "without a policy only the classifier learns"
     assert not training.is_alone or not config.encoder.use_membership
 
 
 def test_settings_are_taken_from_trainings_that_are_tuned() -> None:
     for name, training in TRAININGS.items():
-        assert (training.tuned_as or name) in SPACES
+        assert training.classifier or (training.tuned_as or name) in SPACES
         assert not training.tuned_as or not TRAININGS[training.tuned_as].tuned_as
 
 

@@ -15,8 +15,8 @@ def reproduce(
         Argument(
             metavar="NAME|all|tune|FILE.toml",
             help="data (table I), curves (figures 3 to 7), sensitivity, ablation, attention, halting, keys, all of "
-            "them; dial (one model against many); an experiment of your own; or tune: search the settings that the "
-            "paper leaves open.",
+            "them; beyond the paper dial (one model against many), beyond (against rivals and yardsticks), visibility, "
+            "ratings; an experiment of your own; or tune: search the settings that the paper leaves open.",
         ),
     ],
     profile: Annotated[

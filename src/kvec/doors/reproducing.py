@@ -17,8 +17,10 @@ from kvec.report.text import clock
 from kvec.reproduce.datasets import MADE, NAMES, PLANTED, find_datasets, statistics
 from kvec.reproduce.experiments import Experiment, Names, Plan, plan_cells, read_experiments
 from kvec.reproduce.page import make_report
+from kvec.reproduce.paired import paired_rows
 from kvec.reproduce.plan import PROFILES, Cell, Profile, read_profile
 from kvec.reproduce.pool import WORK, Finished, Started, default_jobs, run_cells
+from kvec.reproduce.results import read_results
 from kvec.reproduce.store import Store, look
 from kvec.reproduce.timing import Timing, time_left
 from kvec.reproduce.trainings import TRAININGS, TUNED, read_tuned, settings_of
@@ -84,6 +86,10 @@ def reproduce_experiments(wishes: Wishes) -> int:
             say(f"{counted(len(failed), 'cell')} failed, and will be tried again when the command is repeated:")
             for finished in failed:
                 say(f"{finished.cell.id}: {finished.error}")
+        for each in experiments:
+            if each.compare and plan.cells:
+                results = read_results(wishes.folder)
+                store.keep_paired(paired_rows(results, wishes.folder, each.compare, each.against))
         if store.has_results:
             _report(wishes.folder)
     return 1 if failed else 0

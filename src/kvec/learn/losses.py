@@ -77,11 +77,12 @@ def stopping_probabilities(halt: Tensor, layout: Layout) -> Tensor:
 
 def expected_terms(
     outputs: Outputs, labels: Tensor, layout: Layout, delay: Tensor, policy_cost: str = "cross_entropy",
-    weights: list[Tensor] | None = None, share: Tensor | None = None,
+    weights: list[Tensor] | None = None, share: Tensor | None = None, lengths: str = "even",
 ) -> Terms:  # fmt: skip
     """The expected cost of stopping, in closed form, and the cross entropy at every length; of labelled sequences.
 
-    `share` is how much the stopping of each sequence counts, all the same without it.
+    `share` is how much the stopping of each sequence counts, all the same without it; `lengths` says how the lengths
+    of a sequence count, the n-th by 1/n where they are to count early.
     """
     losses = cross_entropy(outputs, labels, layout, weights)
     stop = stopping_probabilities(outputs.halt, layout)
@@ -97,9 +98,17 @@ def expected_terms(
         classification=mean((stop.detach() if is_apart else stop) * losses, share),
         policy=mean(stop * error_probability(outputs, labels, layout), share) if is_apart else zero,
         lateness=mean(stop * delay, share),
-        every=mean(losses / layout.lengths[layout.rows]),
+        every=mean(
+            losses * early_weights(layout, losses.dtype) if lengths == "early" else losses / layout.lengths[layout.rows]
+        ),
         baseline=zero,
     )
+
+
+def early_weights(layout: Layout, dtype: torch.dtype) -> Tensor:
+    """(N,) 1/n for the n-th item of a sequence, over the sum of these."""
+    weight = 1 / (layout.columns + 1).to(dtype)
+    return weight / layout.sum(weight)[layout.rows]
 
 
 def error_probability(outputs: Outputs, labels: Tensor, layout: Layout) -> Tensor:

@@ -241,7 +241,9 @@ def train_batch(
                 outputs = replace(outputs, halt=outputs.halt.detach())
             if share is not None:
                 late = late * turned[layout.rows].to(late)
-            terms = expected_terms(outputs, labels, layout, late, settings.policy_cost, weights, share)
+            terms = expected_terms(
+                outputs, labels, layout, late, settings.policy_cost, weights, share, settings.lengths
+            )
             return terms, expected_total(terms, delay_cost or 0.0, settings.floor)
         episodes = sample_episodes(outputs.halt, layout, sampling, settings.exploration)
         terms = paper_terms(outputs, labels, layout, episodes, len(batch.members), settings.returns, weights)

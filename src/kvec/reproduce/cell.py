@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +27,7 @@ from kvec.decide.triggers.catalogue import TRIGGERS
 from kvec.decide.triggers.thresholds import spread_thresholds
 from kvec.learn.choosing import best_setting
 from kvec.learn.fitting import Progress, fit_model
-from kvec.learn.trainer import Run, Step, kept_of, traces
+from kvec.learn.trainer import Record, Run, Step, kept_of, traces
 from kvec.report.curves import (
     Traces,
     accuracy_at_end,
@@ -36,11 +37,15 @@ from kvec.report.curves import (
 )
 from kvec.report.metrics import accuracy, earliness, harmonic_mean, macro_scores
 from kvec.reproduce.datasets import Parts, read_parts, some_of
+from kvec.reproduce.oracle import hindsight
 from kvec.reproduce.plan import Cell, Outcome, Sizes
+from kvec.reproduce.prefix_classifiers import PrefixClassifiers
 from kvec.reproduce.trainings import TRAININGS, Training
+from kvec.reproduce.units import by_items, by_unit, with_units
 from kvec.tangle.repeats import is_new_to
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import make_rule
+from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 
 _PARTS = ("train", "validation", "test")
@@ -52,12 +57,59 @@ BINS = np.array([0.02, 0.04, 0.06, 0.08, *LATER])  # upper ends, in shares of a 
 LOOKED_AT = 150  # test tangles in which attention is measured
 
 
+@dataclass(frozen=True)
+class Learned:
+    """What a training leaves behind: what it says of validation and test, and how it came there."""
+
+    tangles: dict[str, Tangles]  # train, validation and test
+    known: Seen
+    test: Seen
+    history: list[Record]  # of its epochs; none where there are no epochs
+    kept: Record
+    theta: float
+    seconds: float  # of processor time
+    model: Trained | None  # where it is a network
+
+
 def run_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
     """Train and measure a cell in this process, with one thread."""
     torch.set_num_threads(1)
     started, began = datetime.now(UTC), time.perf_counter()
     training = TRAININGS[cell.training]
     parts = read_parts(cell.dataset, data, sizes, cell.seed)
+    if cell.is_paired:
+        parts = replace(parts, test=with_units(parts.test))
+    learned = (learn_prefixes if training.classifier else learn_network)(cell, sizes, training, parts)
+    tangles, known, test, history = learned.tangles, learned.known, learned.test, learned.history
+    is_new = is_new_to(tangles["train"], tangles["test"])[tangles["test"].labels[:, 0] >= 0]
+    stopped = list(curves(cell, training, known, test))
+    points = [
+        {"cell": cell.id, "method": method, "curve": curve, "setting": f"{setting:.6g}"} | measure(test, stops, is_new)
+        for method, curve, setting, stops in stopped
+    ]
+    row: dict[str, str | int | float] = {
+        "cell": cell.id, "profile": cell.profile, "dataset": cell.dataset, "training": cell.training,
+        "setting": cell.setting, "value": "" if cell.value is None else f"{cell.value:g}", "seed": cell.seed,
+        "settings": " ".join(cell.overrides), "commit": commit(), "version": __version__,
+        "started": started.isoformat(timespec="seconds"), "train_seconds": round(learned.seconds, 1),
+        "seconds": round(time.perf_counter() - began, 1), "epochs": len(history),
+        "n_train": tangles["train"].n_sequences, "n_validation": len(known.traces.truth),
+        "n_test": len(test.traces.truth), "n_new": int(is_new.sum()), "theta": f"{learned.theta:.6g}",
+        **{f"validation_{name}": f"{learned.kept[name]:.4f}" for name in ("hm", "accuracy", "earliness")},
+        "first_accuracy": f"{accuracy_by_items(test.traces, [1])[0]:.4f}",
+        "end_accuracy": f"{accuracy_at_end(test.traces):.4f}",
+        "first_earliness": f"{np.mean(1 / test.traces.length):.4f}",
+        **{f"{name}_by_epoch": " ".join(f"{r[name]:.4f}" for r in history) for name in ("hm", "earliness")},
+    }  # fmt: skip
+    sees_others = not training.is_alone and training.has_policy
+    attention = looks(learned.model, tangles["test"], test, cell.id) if learned.model and sees_others else []
+    halts = halting_positions(cell, test, parts.true_halt) if parts.true_halt and training.has_policy else []
+    units = by_unit(stopped, cell.training, tangles["test"], test.prefixes) if cell.is_paired else None
+    return Outcome(row, points, attention, halts, by_items(cell.id, test.prefixes), units)
+
+
+def learn_network(cell: Cell, sizes: Sizes, training: Training, parts: Parts) -> Learned:
+    """Train a network for the time that is given, and score validation and test."""
     config = cell_config(cell, sizes, training, parts)
     frames = parts.arranged(cell.seed, training.is_alone)
     clock = Clock()
@@ -66,32 +118,27 @@ def run_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
         None, Progress(on_step=clock.on_step, on_epoch=clock.on_epoch), training.network, sizes.train_seconds,
     )  # fmt: skip
     tangles = {name: encode_tangles(f, parts.schema, model.vocabulary) for name, f in zip(_PARTS, frames, strict=True)}
-    scored = {name: score_table(model.network, tangles[name], model.config) for name in ("validation", "test")}
-    known, test = (Seen(tangles[name], scored[name]) for name in ("validation", "test"))
-    is_new = is_new_to(tangles["train"], tangles["test"])[tangles["test"].labels[:, 0] >= 0]
-    points = [
-        {"cell": cell.id, "method": method, "curve": curve, "setting": f"{setting:.6g}"} | measure(test, stops, is_new)
-        for method, curve, setting, stops in curves(cell, training, known, test)
-    ]
-    kept, history = kept_of(model.history, model.config.training), model.history
-    row: dict[str, str | int | float] = {
-        "cell": cell.id, "profile": cell.profile, "dataset": cell.dataset, "training": cell.training,
-        "setting": cell.setting, "value": "" if cell.value is None else f"{cell.value:g}", "seed": cell.seed,
-        "settings": " ".join(cell.overrides), "commit": commit(), "version": __version__,
-        "started": started.isoformat(timespec="seconds"), "train_seconds": round(clock.seconds, 1),
-        "seconds": round(time.perf_counter() - began, 1), "epochs": len(history),
-        "n_train": tangles["train"].n_sequences, "n_validation": len(known.traces.truth),
-        "n_test": len(test.traces.truth), "n_new": int(is_new.sum()), "theta": f"{model.threshold:.6g}",
-        **{f"validation_{name}": f"{kept[name]:.4f}" for name in ("hm", "accuracy", "earliness")},
-        "first_accuracy": f"{accuracy_by_items(test.traces, [1])[0]:.4f}",
-        "end_accuracy": f"{accuracy_at_end(test.traces):.4f}",
-        "first_earliness": f"{np.mean(1 / test.traces.length):.4f}",
-        **{f"{name}_by_epoch": " ".join(f"{r[name]:.4f}" for r in history) for name in ("hm", "earliness")},
-    }  # fmt: skip
-    sees_others = not training.is_alone and training.has_policy
-    attention = looks(model, tangles["test"], test, cell.id) if sees_others else []
-    halts = halting_positions(cell, test, parts.true_halt) if parts.true_halt and training.has_policy else []
-    return Outcome(row, points, attention, halts)
+    known, test = (Seen(tangles[name], score_table(model.network, tangles[name], model.config)) for name in _PARTS[1:])
+    kept = kept_of(model.history, model.config.training)
+    return Learned(tangles, known, test, model.history, kept, model.threshold, clock.seconds, model)
+
+
+def learn_prefixes(cell: Cell, sizes: Sizes, training: Training, parts: Parts) -> Learned:
+    """Train a classifier for each number of items, and score validation and test."""
+    frames = parts.arranged(cell.seed, training.is_alone)
+    vocabulary = Vocabulary.fit(frames[0], parts.schema)
+    tangles = {name: encode_tangles(f, parts.schema, vocabulary) for name, f in zip(_PARTS, frames, strict=True)}
+    began = time.process_time()
+    model = PrefixClassifiers.fit(
+        training.classifier, tangles["train"], tangles["validation"], parts.schema, vocabulary, cell.seed
+    )
+    seconds = time.process_time() - began
+    known, test = (Seen(tangles[name], model.score(tangles[name]), model.steps) for name in _PARTS[1:])
+    theta, hm = best_threshold(known.traces)
+    stops = stop_at_threshold(known.traces, theta)
+    right, late = accuracy(known.traces.truth, known.traces.decided(stops)[0]), earliness(stops, known.traces.length)
+    kept = {"hm": hm, "accuracy": right, "earliness": late}
+    return Learned(tangles, known, test, [], kept, theta, seconds, None)
 
 
 @lru_cache(maxsize=1)
@@ -140,8 +187,10 @@ class Seen:
     """What a network says of the labelled sequences of a part."""
 
     dial: Held | None = None  # where the policy has one
+    steps: Ints | None = None  # numbers of items that have a classifier, where not all have
 
-    def __init__(self, tangles: Tangles, scores: Scores) -> None:
+    def __init__(self, tangles: Tangles, scores: Scores, steps: Ints | None = None) -> None:
+        self.steps = steps
         self.traces: Traces = traces(tangles, scores)
         is_known = tangles.labels[:, 0] >= 0
         kept = np.repeat(is_known, np.diff(scores.offsets))
@@ -172,9 +221,13 @@ def curves(cell: Cell, training: Training, known: Seen, test: Seen) -> Iterator[
         method = cell.training if training.triggers == ("confidence",) else f"{cell.training}-{name}"
         best = best_setting(trigger, known.prefixes)
         yield method, "chosen", best, trigger.stops(test.prefixes, best)
-        settings = np.array(_thinned(trigger.settings()))
+        steps = trigger.settings() if name != "fixed" or test.steps is None else test.steps.astype(np.float64)
+        settings = np.array(_thinned(steps))
         for setting, stops in zip(settings, trigger.sweep(test.prefixes, settings), strict=True):
             yield method, "moved", float(setting), stops
+    if training.classifier:
+        for cost, stops in zip(*hindsight(test.prefixes), strict=True):
+            yield f"{cell.training}-oracle", "bound", float(cost), stops
 
 
 def measure(test: Seen, stops: Ints, is_new: npt.NDArray[np.bool_]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from kvec.reproduce.results import Results, main_cells, numbers
 
 GAIN = 0.01  # of HM on validation in the last third of the epochs; with more, training was not at its end
 NEAR = 0.01  # of the way from the first item to the end: closer to either, a policy has collapsed
-WITHOUT_POLICY = ("srn", "srn-all")  # their halting rules are chosen after training
+WITHOUT_EPOCHS = ("trees", "logistic")  # they learn until they are done
+WITHOUT_POLICY = ("srn", "srn-all", "kvec-every", *WITHOUT_EPOCHS)  # their halting rules are chosen after training
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def convergence(results: Results, dataset: str, training: str, swept: str | None
     for row in cells.iter_rows(named=True):
         late, first = said.get(row["cell"], row["validation_earliness"] or 0.0), row["first_earliness"] or 0.0
         has_collapsed = training not in WITHOUT_POLICY and is_collapsed(late, first, row["cell"] in waiting)
-        seeds.setdefault(row["seed"], []).append((has_collapsed, is_settled(numbers(row["hm_by_epoch"]))))
+        has_settled = training in WITHOUT_EPOCHS or is_settled(numbers(row["hm_by_epoch"]))
+        seeds.setdefault(row["seed"], []).append((has_collapsed, has_settled))
     alive = {seed: [settled for collapsed, settled in found if not collapsed] for seed, found in seeds.items()}
     return Convergence(
         n_seeds=len(seeds),

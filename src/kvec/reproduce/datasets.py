@@ -115,7 +115,9 @@ def read_parts(dataset: str, data: Mapping[str, str], sizes: Sizes, seed: int) -
     parts = _drawn(base, data.get(base, ""), sizes, seed)
     if keys:
         clock = "common" if "time" in parts.train.columns else "order"
-        parts = replace(parts, schema=replace(parts.schema, tangling=Tangling(int(keys), "key", clock)))
+        own = parts.schema.tangling
+        tangling = Tangling(int(keys), "group" if own and own.of == "group" else "key", clock)
+        parts = replace(parts, schema=replace(parts.schema, tangling=tangling))
     return parts
 
 

@@ -8,7 +8,7 @@ import polars as pl
 from kvec.report.metrics import Floats
 from kvec.reproduce.convergence import convergence, doubts
 from kvec.reproduce.curves import common_range, lines_of, spread
-from kvec.reproduce.looks import look_of
+from kvec.reproduce.looks import GROUPED, look_of
 from kvec.reproduce.results import Results, main_cells
 from kvec.reproduce.verdicts import (
     CONCORDANT,
@@ -174,11 +174,11 @@ def _halting(results: Results) -> list[Judged]:
 
 
 def key_counts(results: Results) -> dict[str, list[int]]:
-    """Data sets that were re-tangled, with their numbers of keys."""
+    """Data sets whose keys were tangled anew, with their numbers of keys."""
     found: dict[str, set[int]] = {}
     for name in results.cells["dataset"].to_list():
         base, _, keys = name.partition("@")
-        if keys.isdigit():
+        if keys.isdigit() and base not in GROUPED:
             found.setdefault(base, set()).add(int(keys))
     return {base: sorted(counts) for base, counts in found.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from kvec.words.errors import SettingError
 from kvec.words.plain import read_toml, require_group, require_known
 
 EXPERIMENTS = ("data", "curves", "sensitivity", "ablation", "attention", "halting", "keys")  # as in §V
-BEYOND = ("dial",)  # the paper; not among all
-_ENTRIES = ("title", "reproduces", "statistics", "runs")
+BEYOND = ("dial", "beyond", "ratings", "visibility")  # the paper; not among all
+_ENTRIES = ("title", "reproduces", "statistics", "runs", "compare", "against")
 _RUN_ENTRIES = ("trainings", "datasets", "setting", "values", "settings", "seeds", "profiles")
 
 
@@ -51,6 +51,8 @@ class Experiment:
     statistics: tuple[str, ...]  # data sets whose statistics are told
     runs: tuple[Run, ...]
     path: Path
+    compare: tuple[str, ...] = ()  # methods that are compared, pair by pair on the same test units
+    against: tuple[str, ...] = ()  # with each of these
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,10 @@ def read_experiment(path: Path, names: Names) -> Experiment:
     statistics = _names(plain, "statistics", names.datasets, "data set", path.name)
     read = [_run(run, names, f"{path.name}, runs {number}") for number, run in enumerate(runs, 1)]
     title, reproduces = (_text(plain, name, path.name) for name in ("title", "reproduces"))
-    return Experiment(path.stem, title or path.stem, reproduces, statistics, tuple(read), path)
+    compare, against = (tuple(map(str, _list(plain, name, path.name))) for name in ("compare", "against"))
+    if bool(compare) != bool(against):
+        raise SettingError(f"{path.name}: compare and against go together: methods, and those they are compared with")
+    return Experiment(path.stem, title or path.stem, reproduces, statistics, tuple(read), path, compare, against)
 
 
 def plan_cells(
@@ -107,6 +112,8 @@ def plan_cells(
         for run in experiment.runs:
             for cell in _cells(run, profile, settings_of, seeds):
                 known, first = cells.setdefault(cell.id, (cell, experiment))
+                if experiment.compare and not known.is_paired:
+                    cells[cell.id] = replace(known, is_paired=True), first
                 if known != cell:
                     ways = " and ".join(" ".join(way.overrides) or "no settings" for way in (known, cell))
                     raise SettingError(

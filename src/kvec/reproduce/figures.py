@@ -17,7 +17,7 @@ from kvec.reproduce.curves import (
     spread,
     swept_points,
 )
-from kvec.reproduce.looks import ABLATION, MOVED, Look, in_order, look_of, name_of
+from kvec.reproduce.looks import ABLATION, MOVED, YARDSTICKS, Look, in_order, look_of, name_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.strokes import (
     LETTER_SIZE,
@@ -57,6 +57,7 @@ def rules_of_srn(results: Results, dataset: str) -> list[str]:
 def rules_of_kvec(results: Results, dataset: str) -> list[str]:
     """Other ways of halting on what KVEC says, and its window of all keys."""
     names = in_order(drawn_methods(results, dataset))
+    names = [name for name in names if not name.startswith(YARDSTICKS)]
     return [name for name in names if name.startswith("kvec") and name not in (*ABLATION[1:], *SWEPT)]
 
 

@@ -8,16 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kvec.reproduce import figures, inner_figures
+from kvec.reproduce.by_items import draw_by_items, draw_side_by_side, measured_trainings, side_by_side
 from kvec.reproduce.curves import MEASURES, drawn_methods
 from kvec.reproduce.discussions import key_counts, sweep
 from kvec.reproduce.looks import ABLATION, name_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.tables import data_table
+from kvec.reproduce.yardsticks import draw_yardsticks, has_yardstick
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DISCUSSED = ("kvec", "kvec-paper")  # trainings whose attention is drawn
+READERS = ("kvec-every", "logistic")  # trained at every length
 MOST_COLUMNS = 8  # of the table as a picture
 
 
@@ -45,6 +48,7 @@ def pictures(results: Results) -> Iterator[Picture]:
             draw = partial(inner_figures.draw_sensitivity, results, dataset)
             yield Picture(f"{dataset}-sensitivity", "sensitivity", caption, draw)
     yield from _inner(results)
+    yield from _beyond(results)
 
 
 def _of_dataset(results: Results, dataset: str) -> Iterator[Picture]:
@@ -89,3 +93,20 @@ def _inner(results: Results) -> Iterator[Picture]:
         header, rows = table.header[:MOST_COLUMNS], [row[:MOST_COLUMNS] for row in table.rows]
         draw = partial(inner_figures.draw_table, header, rows, "Data sets")
         yield Picture("table-1", "data", "Table I: the data sets in numbers.", draw, is_shown=False)
+
+
+def _beyond(results: Results) -> Iterator[Picture]:
+    for dataset in results.datasets():
+        if has_yardstick(results, dataset):
+            caption = (
+                f"Accuracy against earliness on {name_of(dataset)}, beside boosted trees for each number of items."
+            )
+            yield Picture(f"{dataset}-yardsticks", "beyond", caption, partial(draw_yardsticks, results, dataset))
+        trainings = measured_trainings(results, dataset)
+        if "logistic" in trainings:
+            caption = f"What is told after n items on {name_of(dataset)}, beside logistic regression on the same items."
+            draw = partial(draw_by_items, results, dataset, [name for name in trainings if name in READERS])
+            yield Picture(f"{dataset}-items", "ratings", caption, draw)
+    for base, numbers in side_by_side(results).items():
+        caption = f"Rules of visibility on {name_of(base)}, with ever larger tangles."
+        yield Picture(f"{base}-visibility", "visibility", caption, partial(draw_side_by_side, results, base, numbers))

@@ -38,6 +38,11 @@ LOOKS: dict[str, Look] = {
     "kvec-dial": Look("KVEC (dial, one training)", BLUE, "*", LONG),
     "kvec-costs": Look("KVEC (one training per cost)", MUTED, "o", DASHED),
     "kvec-typed": Look("KVEC (biases by relation)", INK, "*", SOLID),
+    "kvec-every": Look("KVEC (trained at every length)", SKY, "p", SOLID),
+    "kvec-every-fixed": Look("KVEC (every length, fixed n)", PINK, "D", SOLID),
+    "kvec-every-confidence": Look("KVEC (every length, confidence)", SKY, "P", SOLID),
+    "kvec-every-calimera": Look("KVEC (every length, CALIMERA)", GREEN, ">", SOLID),
+    "kvec-every-induction": Look("KVEC (every length, induction)", ORANGE, "p", SOLID),
     "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
     "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
     "kvec-calibrated": Look("KVEC (calibrated)", GREEN, "<", LONG),
@@ -49,6 +54,17 @@ LOOKS: dict[str, Look] = {
     "srn-calimera": Look("SRN (CALIMERA)", VERMILLION, ">", DOTTED),
     "srn-sprt": Look("SRN (SPRT)", MUTED, "X", DOTTED),
     "srn-all": Look("SRN (window of all keys)", INK, "p", DASHED),
+    "trees": Look("boosted trees", MUTED, "X", DASHED),
+    "trees-fixed": Look("trees (fixed n)", MUTED, "D", DASHED),
+    "trees-confidence": Look("trees (confidence)", SKY, "P", DOTTED),
+    "trees-calimera": Look("trees (CALIMERA)", GREEN, ">", DOTTED),
+    "trees-induction": Look("trees (induction)", MUTED, "X", LONG),
+    "trees-oracle": Look("trees (hindsight)", MUTED, "*", DOTTED),
+    "logistic": Look("logistic regression", VERMILLION, "s", DASHED),
+    "logistic-fixed": Look("logistic regression (fixed n)", VERMILLION, "D", DASHED),
+    "logistic-confidence": Look("logistic regression (confidence)", VERMILLION, "P", DOTTED),
+    "logistic-calimera": Look("logistic regression (CALIMERA)", VERMILLION, ">", MIXED),
+    "logistic-induction": Look("logistic regression (induction)", VERMILLION, "p", MIXED),
     "kvec-paper-moved": Look("KVEC (as in the paper, θ moved)", VERMILLION, "s", LONG),
     "srn-earliest-moved": Look("SRN-EARLIEST (θ moved)", GREEN, "^", LONG),
     "earliest-moved": Look("EARLIEST (θ moved)", ORANGE, "v", LONG),
@@ -65,6 +81,10 @@ DATA_SETS = {
 }  # fmt: skip
 
 
+YARDSTICKS = ("trees-", "logistic-", "kvec-every-")  # how their methods begin: told apart from the paper's comparison
+GROUPED = ("fgnet-d1", "iot-sentinel")  # data sets whose captures, not keys, are put side by side
+
+
 def look_of(method: str) -> Look:
     """The look of a method; one that the table does not know keeps its name and is grey."""
     return LOOKS.get(method) or Look(method, MUTED, "1", DOTTED)
@@ -75,10 +95,12 @@ def name_of(dataset: str) -> str:
 
     >>> name_of("traffic-fg@8")
     'Traffic-FG (8 keys per tangle)'
+    >>> name_of("fgnet-d1@8")
+    'FG-Net D1 (8 captures per tangle)'
     """
     base, _, keys = dataset.partition("@")
     name = DATA_SETS.get(base, base)
-    return f"{name} ({keys} keys per tangle)" if keys else name
+    return f"{name} ({keys} {'captures' if base in GROUPED else 'keys'} per tangle)" if keys else name
 
 
 def in_order(methods: set[str]) -> list[str]:

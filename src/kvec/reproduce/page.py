@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kvec.report.canvas import need, save, write_whole
+from kvec.reproduce.by_items import VISIBILITY, items_rows, measured_trainings, side_by_side
 from kvec.reproduce.claims import describe, has_repeats, judge
 from kvec.reproduce.gallery import Picture, pictures
 from kvec.reproduce.looks import name_of
@@ -28,6 +29,7 @@ from kvec.reproduce.tables import (
     settings_table,
 )
 from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, UNTESTED, Judged
+from kvec.reproduce.yardsticks import paired_table
 from kvec.words.errors import SettingError
 
 TITLE = "The experiments of KVEC"
@@ -41,6 +43,16 @@ EXPERIMENTS = {
     "attention": "Attention inside and across sequences (RQ1)", "halting": "Halting positions (RQ2)",
     "keys": "Number of concurrent keys (RQ3)",
 }  # fmt: skip
+
+BEYOND = {
+    "beyond": "Beyond the paper: at equal earliness, on the same test tangles",
+    "visibility": "Beyond the paper: what items see of others", "ratings": "Beyond the paper: items seen and told",
+}  # fmt: skip
+PAIRED = (
+    "Points of accuracy (and of HM, at the point chosen on validation) by which a method lies above another on the "
+    "same test units, with the 95 % interval of a bootstrap over units, mean over seeds; bold where the interval is "
+    "above zero."
+)
 
 
 @dataclass(frozen=True)
@@ -106,12 +118,32 @@ def _sections(results: Results, judged: Sequence[Judged], shown: Sequence[Pictur
         of_it = pictured(name)
         parts.append(Section(title, [] if of_it else ["These results hold nothing of it."], of_it, []))
     parts += [
+        Section(title, [], pictured(name), [(words, Table(*rows)) for words, rows in _beyond(results, name) if rows[1]])
+        for name, title in BEYOND.items()
+    ]
+    parts += [
         Section("The data sets", [], [], [("", data_table(results))] if results.data.height else []),
         Section("Which trainings had converged", [], [], [("", convergence_table(results))]),
         Section("What was trained, and how long it took", [], [], [("", settings_table(results))]),
         Section("What was left out", left_out(results) or ["Nothing that was planned."], [], []),
     ]
     return [part for part in parts if part.words or part.pictures or any(table.rows for _, table in part.tables)]
+
+
+def _beyond(results: Results, name: str) -> Iterator[tuple[str, tuple[list[str], list[list[str]]]]]:
+    """The tables of a part beyond the paper, with a line above each."""
+    told = "{}: after n items of every sequence, mean ± deviation over seeds."
+    if name == "beyond":
+        for dataset in results.datasets():
+            yield f"{name_of(dataset)}. {PAIRED}", paired_table(results, dataset)
+    if name == "ratings":
+        for dataset in results.datasets():
+            yield told.format(name_of(dataset)), items_rows(results, dataset, measured_trainings(results, dataset))
+    if name == "visibility":
+        for base, numbers in side_by_side(results).items():
+            for number in numbers:
+                dataset = f"{base}@{number}"
+                yield told.format(name_of(dataset)), items_rows(results, dataset, VISIBILITY)
 
 
 def _markdown(results: Results, judged: Sequence[Judged], sections: Sequence[Section]) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvec.words.config import PRESETS, Config
 from kvec.words.errors import SettingError
 from kvec.words.plain import read_toml, require_choice, require_group, require_known
+
+if TYPE_CHECKING:
+    import polars as pl
 
 RECIPES = Path(__file__).with_name("recipes")
 PROFILES = ("smoke", "small", "paper")
@@ -39,6 +42,7 @@ class Cell:
     seed: int
     profile: str
     overrides: tuple[str, ...] = ()  # "group.name=value", sorted; the swept one is among them
+    is_paired: bool = field(default=False, compare=False)  # what comes of each test unit is kept too, to compare by
 
     @property
     def id(self) -> str:
@@ -64,6 +68,8 @@ class Outcome:
     points: list[dict[str, Any]] = field(default_factory=list)
     attention: list[dict[str, Any]] = field(default_factory=list)
     halts: list[dict[str, Any]] = field(default_factory=list)
+    prefixes: list[dict[str, Any]] = field(default_factory=list)
+    units: pl.DataFrame | None = None  # of a paired cell, see `kvec.reproduce.units`
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,13 @@ ATTENTION: dict[str, type[pl.DataType]] = {
 HALTS: dict[str, type[pl.DataType]] = {
     "cell": WORD, "method": WORD, "true": NUMBER, "n_observed": NUMBER, "count": NUMBER,
 }  # fmt: skip
+PREFIXES: dict[str, type[pl.DataType]] = {
+    "cell": WORD, "n_observed": NUMBER, "accuracy": NUMBER, "auc": NUMBER,  # no n_observed: at the end
+}  # fmt: skip
+PAIRED: dict[str, type[pl.DataType]] = {
+    "dataset": WORD, "method": WORD, "other": WORD, "measure": WORD, "value": NUMBER,
+    "other_value": NUMBER, "difference": NUMBER, "low": NUMBER, "high": NUMBER, "seeds": NUMBER, "units": NUMBER,
+}  # fmt: skip
 DATA: dict[str, type[pl.DataType]] = {
     "dataset": WORD, "keys": NUMBER, "tangles": NUMBER, "items": NUMBER, "mean_length": NUMBER, "mean_session": NUMBER,
     "classes": NUMBER, "keys_per_tangle": NUMBER,
@@ -37,6 +44,8 @@ NEEDED = {  # beyond words, which may be empty: what a row cannot be understood 
     "points.csv": ("method", "curve", "earliness", "accuracy"),
     "attention.csv": ("earliness", "inside", "outside"),
     "halts.csv": ("method", "true", "n_observed", "count"),
+    "prefixes.csv": ("accuracy",),
+    "paired.csv": ("dataset", "method", "measure"),
     "data.csv": (),
 }
 SENSITIVITY = "alpha"  # swept for its own figure only; what else is swept makes the curve of its method
@@ -44,12 +53,14 @@ SENSITIVITY = "alpha"  # swept for its own figure only; what else is swept makes
 
 @dataclass(frozen=True)
 class Results:
-    """What a folder of results holds; rows of points, attention and halts also tell of their cell."""
+    """What a folder of results holds; rows of points, attention, halts and prefixes also tell of their cell."""
 
     cells: pl.DataFrame
     points: pl.DataFrame
     attention: pl.DataFrame
     halts: pl.DataFrame
+    prefixes: pl.DataFrame
+    paired: pl.DataFrame
     data: pl.DataFrame
 
     def datasets(self) -> list[str]:
@@ -78,6 +89,8 @@ def read_results(folder: Path) -> Results:
         _of_cells(folder / "points.csv", POINTS, known),
         _of_cells(folder / "attention.csv", ATTENTION, known),
         _of_cells(folder / "halts.csv", HALTS, known),
+        _of_cells(folder / "prefixes.csv", PREFIXES, known),
+        _table(folder / "paired.csv", PAIRED),
         data,
     )
 

@@ -11,11 +11,14 @@ from types import TracebackType
 from typing import IO, Any
 
 from kvec.reproduce.plan import Cell, Outcome
-from kvec.reproduce.results import ATTENTION, CELLS, HALTS, POINTS
+from kvec.reproduce.results import ATTENTION, CELLS, HALTS, PAIRED, POINTS, PREFIXES
 from kvec.words.errors import DataError, SettingError
 
-PARTS = {"points.csv": tuple(POINTS), "attention.csv": tuple(ATTENTION), "halts.csv": tuple(HALTS)}
-DONE, DATA, LOCK = "cells.csv", "data.csv", ".lock"
+PARTS = {
+    "points.csv": tuple(POINTS), "attention.csv": tuple(ATTENTION), "halts.csv": tuple(HALTS),
+    "prefixes.csv": tuple(PREFIXES),
+}  # fmt: skip
+DONE, DATA, COMPARED, LOCK, UNITS = "cells.csv", "data.csv", "paired.csv", ".lock", "units"
 
 
 class Store:
@@ -53,8 +56,8 @@ class Store:
         return bool(self._cells or self.known_data())
 
     def is_done(self, cell: Cell) -> bool:
-        """Whether a cell was run, in this profile and with these settings."""
-        return _is_done(self._cells, cell)
+        """Whether a cell was run, in this profile and with these settings, and all is there that is wanted of it."""
+        return _is_done(self._cells, cell, self.folder)
 
     def seconds(self) -> dict[str, float]:
         """How long each cell took that is done."""
@@ -65,12 +68,21 @@ class Store:
         if self._cells.pop(cell.id, None) is not None:
             self._drop(cell.id)
         for (name, columns), rows in zip(
-            PARTS.items(), (outcome.points, outcome.attention, outcome.halts), strict=True
+            PARTS.items(), (outcome.points, outcome.attention, outcome.halts, outcome.prefixes), strict=True
         ):
             _append(self.folder / name, columns, rows)
+        if outcome.units is not None:
+            kept = units_of(self.folder, cell.id)
+            kept.parent.mkdir(exist_ok=True)
+            outcome.units.write_parquet(draft := kept.with_suffix(".draft"))
+            draft.replace(kept)
         row = dict.fromkeys(CELLS, "") | {name: _text(each) for name, each in (outcome.cell | identity(cell)).items()}
         _append(self.folder / DONE, tuple(CELLS), [row])
         self._cells[cell.id] = row
+
+    def keep_paired(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Keep how methods compare on the same test units."""
+        _replace(self.folder / COMPARED, tuple(PAIRED), rows)
 
     def known_data(self) -> set[str]:
         """Data sets whose statistics are there."""
@@ -86,6 +98,16 @@ class Store:
         for name, columns in {DONE: tuple(CELLS), **PARTS}.items():
             rows = _mended(self.folder / name, columns)
             _replace(self.folder / name, columns, [row for row in rows if row["cell"] != cell])
+        units_of(self.folder, cell).unlink(missing_ok=True)
+
+
+def units_of(folder: Path, cell: str) -> Path:
+    """The file with what came of each test unit of a cell.
+
+    >>> units_of(Path("out"), "traffic-fg/kvec-paper beta=0.02/0").as_posix()
+    'out/units/traffic-fg,kvec-paper beta=0.02,0.parquet'
+    """
+    return folder / UNITS / f"{cell.replace('/', ',')}.parquet"
 
 
 def identity(cell: Cell) -> dict[str, str | int | float]:
@@ -105,12 +127,14 @@ def identity(cell: Cell) -> dict[str, str | int | float]:
 def look(folder: Path, cells: Iterable[Cell]) -> tuple[set[str], dict[str, float]]:
     """Which of the cells a folder has, and how long all of its cells took; nothing is changed in it."""
     rows = {row["cell"]: row for row in _rows(_whole_lines(folder / DONE), folder / DONE, tuple(CELLS))}
-    return {cell.id for cell in cells if _is_done(rows, cell)}, _seconds(rows)
+    return {cell.id for cell in cells if _is_done(rows, cell, folder)}, _seconds(rows)
 
 
-def _is_done(rows: Mapping[str, Mapping[str, str]], cell: Cell) -> bool:
+def _is_done(rows: Mapping[str, Mapping[str, str]], cell: Cell, folder: Path) -> bool:
     row = rows.get(cell.id)
-    return row is not None and (row["profile"], row["settings"]) == (cell.profile, " ".join(cell.overrides))
+    if row is None or (row["profile"], row["settings"]) != (cell.profile, " ".join(cell.overrides)):
+        return False
+    return not cell.is_paired or units_of(folder, cell.id).is_file()
 
 
 def _seconds(rows: Mapping[str, Mapping[str, str]]) -> dict[str, float]:

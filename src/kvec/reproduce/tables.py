@@ -21,7 +21,7 @@ from kvec.reproduce.curves import (
     spread,
 )
 from kvec.reproduce.discussions import key_counts, sweep
-from kvec.reproduce.looks import ABLATION, DATA_SETS, LOOKS, in_order, look_of, name_of
+from kvec.reproduce.looks import ABLATION, DATA_SETS, LOOKS, YARDSTICKS, in_order, look_of, name_of
 from kvec.reproduce.results import Results, main_cells
 from kvec.reproduce.verdicts import EARLY, Judged
 
@@ -78,7 +78,8 @@ def methods_table(results: Results, dataset: str, without_repeats: bool = False)
     """All methods of a data set over the earliness that all of them reach."""
     lines = {name: lines_of(results, dataset, name, "accuracy", without_repeats) for name in LOOKS}
     lines |= {name: lines_of(results, dataset, name, "accuracy", without_repeats) for name in results.methods(dataset)}
-    lines = {name: found for name, found in lines.items() if found and name in drawn_methods(results, dataset)}
+    drawn = {name for name in drawn_methods(results, dataset) if not name.startswith(YARDSTICKS)}
+    lines = {name: found for name, found in lines.items() if found and name in drawn}
     lines = {name: found for name, found in lines.items() if all(line.earliness.size > 1 for line in found.values())}
     reach = common_range(list(lines.values()))
     if reach is None:

@@ -20,6 +20,7 @@ REINFORCE = (
 EVERY_LENGTH = ("training.floor=1",)  # nothing but the classifier learns
 ALONE = ("encoder.use_membership=false",)
 ALL_TRIGGERS = ("fixed", "confidence", "calibrated", "sprt", "economy", "calimera")
+YARDSTICK = ("fixed", "confidence", "calimera", "induction")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Training:
     has_policy: bool = True  # a learned halting score
     triggers: tuple[str, ...] = ()  # ways of halting on its class probabilities
     tuned_as: str = ""  # whose tuned settings it takes; its own when empty
+    classifier: str = ""  # learned by scikit-learn for each number of items, in place of a network
 
     @property
     def is_sampled(self) -> bool:
@@ -55,6 +57,11 @@ TRAININGS: dict[str, Training] = {
     "kvec-dial": Training(settings=("encoder.knots=9", "training.keep=last"), tuned_as="kvec"),
     "kvec-costs": Training(settings=("training.keep=last",), tuned_as="kvec"),
     "kvec-typed": Training(settings=("visibility.rule=typed",), tuned_as="kvec"),
+    "kvec-every": Training(
+        settings=(*EVERY_LENGTH, "training.keep=last"), has_policy=False, triggers=YARDSTICK, tuned_as="kvec"
+    ),
+    "trees": Training(is_alone=True, has_policy=False, triggers=YARDSTICK, classifier="trees"),
+    "logistic": Training(is_alone=True, has_policy=False, triggers=YARDSTICK, classifier="logistic"),
     "earliest": Training(Recurrent, is_alone=True, settings=(*REINFORCE, *ALONE)),
     "srn-earliest": Training(Transformer, is_alone=True, settings=(*REINFORCE, *ALONE)),
     "srn": Training(

@@ -68,6 +68,7 @@ class Training:
     delay: str = "fraction"  # what waiting costs is counted in: "fraction" of the length, "items", "seconds"
     delay_unit: float = 1.0  # items or seconds that cost λ
     floor: float = 0.2  # ε: share of the loss that trains the classifier at every length
+    lengths: str = "even"  # how these lengths count: all alike, or "early": the n-th by 1/n, so each doubling alike
     settle: float = 0.3  # share of all steps over which λ is first 0, then rises: first learn to tell, then when
     policy_cost: str = "cross_entropy"  # or "error": what the halting probabilities weigh in `expected`
     alpha: float = 1.0  # α: weight of the policy loss in `paper`
@@ -97,6 +98,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "deciding.after_halt": ("keep", "drop"),
     "training.objective": ("expected", "paper"),
     "training.delay": ("fraction", "items", "seconds"),
+    "training.lengths": ("even", "early"),
     "training.policy_cost": ("cross_entropy", "error"),
     "training.returns": ("sum", "final"),
     "training.policy_gradient": ("head", "all"),

@@ -64,15 +64,20 @@ class Calimera(Trigger):
 
     def induce(self, per_item: Floats) -> list[Weights]:
         """Of each step, the regression of what waiting loses, for each of M costs per item."""
-        later = self.end_risk[:, None] + per_item * self.length[:, None]  # (S, M) cost, if not decided so far
+        everyone = np.arange(len(self.length))
+        later = self.end_risk[:, None] + per_item * self.spent(self.length, everyone)  # (S, M), if not decided so far
         found = []
         for step, rows, ridge, risk in reversed(list(zip(self.steps, self.rows, self.ridges, self.risk, strict=True))):
             who = np.flatnonzero(self.length >= step)
-            now = risk[:, None] + per_item * step
+            now = risk[:, None] + per_item * self.spent(np.full(len(who), step), who)
             weights = ridge.solve(later[who] - now)
             later[who] = np.where(weights.predict(rows) >= 0, now, later[who])
             found.append(weights)
         return found[::-1]
+
+    def spent(self, n_observed: Ints, who: Ints) -> Floats:
+        """(K, 1) what waiting for so many items of K held-out sequences is charged as, in items."""
+        return n_observed[:, None].astype(np.float64)
 
     def _shares(self, prefixes: Prefixes, step: int) -> Floats:
         rows, who = alive(prefixes, step)

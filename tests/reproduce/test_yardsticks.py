@@ -1,0 +1,45 @@
+"""KVEC beside trees: their lines, their bound, and the table of differences."""
+
+from pathlib import Path
+
+import pytest
+from tests.reproduce.made import Made
+from tests.reproduce.test_figures import words
+
+from kvec.reproduce.curves import drawn_methods
+from kvec.reproduce.page import make_report
+from kvec.reproduce.results import read_results
+from kvec.reproduce.tables import methods_table
+from kvec.reproduce.yardsticks import bound_lines, draw_yardsticks, has_yardstick, paired_table
+
+
+def made() -> Made:
+    return Made().curves("traffic-fg", (0, 1), ["kvec", "srn"]).yardsticks("traffic-fg", (0, 1))
+
+
+def test_hindsight_is_drawn_and_is_no_method(tmp_path: Path) -> None:
+    results = read_results(made().write(tmp_path))
+    assert has_yardstick(results, "traffic-fg") and not has_yardstick(results, "sepsis")
+    assert "trees-oracle" not in drawn_methods(results, "traffic-fg")
+    lines = bound_lines(results, "traffic-fg", "trees-oracle")
+    assert list(lines) == [0, 1] and lines[0].at([0.02, 0.1]) == pytest.approx([0.6, 0.92])
+    told = words(draw_yardsticks(results, "traffic-fg"))
+    assert {"trees (hindsight)", "trees (fixed n)", "trees (induction)", "KVEC (expected loss)"} <= set(told)
+    assert methods_table(results, "traffic-fg").header[2] == "mean accuracy, 2–100 %", "a bound narrows no range"
+
+
+def test_the_table_says_what_is_ahead_and_how_much_is_closed(tmp_path: Path) -> None:
+    header, rows = paired_table(read_results(made().write(tmp_path)), "traffic-fg")
+    assert header[3:] == ["accuracy at 5 %", "accuracy at 10 %", "accuracy at 20 %", "accuracy at 30 %", "HM"]
+    assert [row[1] for row in rows] == [
+        "SRN-Fixed", "trees (fixed n)", "trees (induction)", "half of the way from fixed n to induction",
+    ]  # fmt: skip
+    assert rows[0][2:4] == ["3", "**+10.0** (+8.0 to +12.0)"] and rows[2][4] == "-5.0 (-7.0 to -3.0)"
+    assert rows[3][3] == "50 % closed; –" and rows[3][4] == "50 % closed; +0.0 (-1.0 to +1.0)"
+
+
+def test_the_report_tells_of_it(tmp_path: Path) -> None:
+    make_report(made().write(tmp_path / "in"), tmp_path / "out")
+    plain = (tmp_path / "out/report.md").read_text(encoding="utf-8")
+    assert "at equal earliness, on the same test tangles" in plain and "**+10.0** (+8.0 to +12.0)" in plain
+    assert (tmp_path / "out/figures/traffic-fg-yardsticks.png").is_file()
