@@ -16,9 +16,10 @@ from safetensors.numpy import load as load_arrays
 
 from kvec.decide.dial import mixture
 from kvec.decide.folder import Folder, as_damage, read_folder
-from kvec.decide.operating import Held, OperatingPoint, Target, require_turnable, with_classes
+from kvec.decide.operating import OperatingPoint, Target
 from kvec.decide.promise import Promise
 from kvec.decide.readiness import Readiness
+from kvec.decide.unknown import Unknown, settle
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
@@ -37,6 +38,7 @@ class Deployed:
     threshold: float
     readiness: Readiness = field(default_factory=Readiness)
     promise: Promise | None = None  # as it was made, perhaps for another operating point
+    unknown: Unknown = field(default_factory=Unknown)
 
     @property
     def operating_point(self) -> dict[str, float]:
@@ -79,7 +81,7 @@ class Deployed:
         return {
             "vocabulary": self.vocabulary.to_dict(), "schema": self.schema.to_dict(), "config": self.config.to_dict(),
             "has_time": self.has_time, "threshold": self.threshold, "readiness": self.readiness.to_plain(),
-            "promise": self.promise.to_dict() if self.promise else None,
+            "promise": self.promise.to_dict() if self.promise else None, "unknown": self.unknown.to_plain(),
         }  # fmt: skip
 
     @classmethod
@@ -89,6 +91,7 @@ class Deployed:
             weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
             Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
             Readiness.from_plain(plain.get("readiness")), _promise(plain.get("promise")),
+            Unknown.from_plain(plain.get("unknown")),
         )  # fmt: skip
 
 
@@ -119,6 +122,7 @@ def deploy(folder: Folder) -> Deployed:
         float(folder.card["operating_point"]["threshold"]),
         Readiness.from_plain(folder.card.get("readiness")),
         _promise(folder.card.get("promise")),
+        Unknown.from_plain(folder.card.get("unknown")),
     )
 
 
@@ -135,7 +139,6 @@ def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
             return model
         kept = load_arrays(folder.files["validation.safetensors"])
         kept.pop("seen", None)
-        held = Held.of(kept)
         now = OperatingPoint(model.threshold, folder.card["operating_point"].get("delay_cost"))
-    require_turnable(model.config)
-    return model.turned(held.choose(with_classes(target, model.vocabulary.labels[0]), now))
+    point, unknown = settle(target, kept, now, model.unknown, model.vocabulary.labels[0], model.config)
+    return replace(model.turned(point), unknown=unknown)

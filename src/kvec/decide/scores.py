@@ -16,3 +16,4 @@ class Scores:
     halt: npt.NDArray[np.float32]  # (N,) probability of Halt
     classes: tuple[npt.NDArray[np.float32], ...]  # of each label column, (N, classes)
     knots: npt.NDArray[np.float32] | None = None  # (N, P) logits of Halt at each knot of the dial
+    untempered: tuple[npt.NDArray[np.float32], ...] | None = None  # `classes` before they were calibrated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from kvec.decide.drift import reference
 from kvec.decide.folder import rewrite_card
 from kvec.decide.guarantee import Calibration, Wish, guarantee
 from kvec.decide.halting import first_halts
+from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.scores import Scores
 from kvec.doors.measuring import require_truth, validation_traces
@@ -83,7 +84,10 @@ def guarantee_model(wishes: Wishes) -> str:
         calibration=hashlib.blake2b(seen_marks(table.frame).tobytes(), digest_size=16).hexdigest(),
         reference=_reference(model, tangles, scores, promise),
     )  # fmt: skip
-    rewrite_card(wishes.model, operating_point=promise.operating_point, promise=promise.to_dict())
+    point = OperatingPoint(promise.operating_point["threshold"], trained.delay_cost)
+    unknown = trained.unknown.settled(trained.validation, point)
+    also = {"unknown": unknown.to_plain()} if unknown.is_asked else {}
+    rewrite_card(wishes.model, operating_point=asdict(point), promise=promise.to_dict(), **also)
     if wishes.as_json:
         return json.dumps(promise.to_dict() | {"threshold_before": trained.threshold}, allow_nan=False)
     return _told(promise, trained.threshold, wishes)

@@ -17,7 +17,7 @@ from kvec.doors.incoming import open_source
 from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Outlet, Sink
-from kvec.doors.promises import Watcher, promise_lines
+from kvec.doors.promises import Watcher, promise_lines, unknown_lines
 from kvec.doors.running import Loop, Manner, Stopping
 from kvec.doors.summary import counted, is_useless, summary
 from kvec.doors.watching import Watch
@@ -148,7 +148,7 @@ def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str,
             raise SettingError(
                 f"{flag} is {given}, but {before} in {wishes.state}; leave it out, or name a new --state"
             )
-    is_same = (stream.model.hash, stream.model.threshold) == (model.hash, model.threshold)
+    is_same = _settled(stream.model) == _settled(model)
     if wishes.take_over and not is_same:
         _require_same_items(stream.model.schema, model.schema, wishes)
         return model
@@ -160,6 +160,11 @@ def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str,
     if wishes.threshold is not None and wishes.threshold != stream.note.get("threshold"):
         raise SettingError(f"--threshold cannot change in {wishes.state}; leave it out, or name a new --state")
     return None
+
+
+def _settled(model: Deployed) -> tuple[str, float, dict[str, Any]]:
+    """All that decisions depend on."""
+    return model.hash, model.threshold, model.unknown.to_plain()
 
 
 def _require_same_items(before: Schema, after: Schema, wishes: Wishes) -> None:
@@ -227,7 +232,7 @@ def _run(
     try:
         with Stopping() as stopping:
             _greet(source, wishes, stream.counters.items, sink.outlet.is_file)
-            for line in promise_lines(stream.model, stream.threshold):
+            for line in (*promise_lines(stream.model, stream.threshold), *unknown_lines(stream.model.unknown)):
                 say(line)
             n_rows = loop.recover()
             if n_rows:

@@ -13,6 +13,7 @@ from kvec.decide.replaying import score_table
 from kvec.doors.doubts import training_data
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
+from kvec.doors.promises import unknown_lines
 from kvec.doors.sources import read_by_schema
 from kvec.estimator import load
 from kvec.learn.retuning import Tried, compare_triggers, retune
@@ -46,6 +47,8 @@ def tune_model(
     save_model(tuned, output)
     cost = "" if tuned.delay_cost is None else f", λ = {tuned.delay_cost:.3g}"
     print(f"the model that halts by its {trigger} is in {output}, at θ = {tuned.threshold:.3g}{cost}")
+    for line in unknown_lines(tuned.unknown):
+        print(line)
 
 
 def _shown(tried: list[Tried]) -> str:

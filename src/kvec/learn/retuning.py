@@ -12,6 +12,7 @@ from kvec.decide.operating import COSTS, OWN_WORD, Held, OperatingPoint, Target,
 from kvec.decide.readiness import TRIGGERS, Readiness
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.calimera import Calimera
+from kvec.decide.unknown import Unknown, parted
 from kvec.report.metrics import harmonic_mean, harmonic_means
 from kvec.words.errors import DataError, SettingError
 
@@ -38,6 +39,7 @@ def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
 def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Trained:
     """The model with a trigger fitted on these sequences, at the point that meets the target (else of best HM)."""
     require_turnable(model.config)
+    target, words = parted(target)
     if (n := int((held["labels"][:, 0] >= 0).sum())) < FEWEST:
         raise DataError(f"{n} labelled sequences are too few to tune on; give {FEWEST} or more")
     target = with_classes(target, model.vocabulary.labels[0])
@@ -50,12 +52,16 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
     seen = Held.of(held)
     now = OperatingPoint(model.threshold, model.delay_cost if trigger == "hazard" else None)
     point = seen.choose(target, now) if target else seen.best()
-    return replace(model.turned(point), readiness=readiness, validation=held, delay_cost=point.delay_cost)
+    return replace(
+        model.turned(point), readiness=readiness, validation=held, delay_cost=point.delay_cost,
+        unknown=model.unknown.asked(words).settled(held, point),
+    )  # fmt: skip
 
 
 def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:
     """Every trigger fitted on one half of the tangles and measured on the other, both ways; means."""
     is_even = held["tangle"] % 2 == 0
+    model, (target, _) = replace(model, unknown=Unknown()), parted(target)
     found = []
     for trigger in TRIGGERS:
         results = []
