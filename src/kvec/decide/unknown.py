@@ -1,8 +1,8 @@
 """When a decision says that it does not know: too unsure, or too strange for the classes that the model knows.
 
 How strange a sequence is becomes a share: of the validation sequences that were decided after about as many items (the
-same octave), how many were at least as strange? Counted with the sequence itself, that is a conformal p-value, its
-*familiarity*: of new sequences of the known classes at most the share α has one of at most α.
+same octave), how many were at least as strange? Counted with the sequence itself, that is a (cross-)conformal p-value,
+its *familiarity*: of new sequences of the known classes about the share α has one of at most α.
 """
 
 from __future__ import annotations

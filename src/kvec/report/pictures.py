@@ -204,7 +204,8 @@ def draw_reliability(after: Reliability, before: Reliability | None = None) -> F
         axes.errorbar(after.confidence, after.accuracy, gaps, fmt="o", color=BLUE, ms=5, lw=1.2, zorder=4)
         for i, (name, colour, table) in enumerate(words):
             text = f"{name}: ECE {table.error:.3f}, Brier {table.brier:.3f}"
-            axes.text(0.02, 0.97 - 0.07 * i, text, color=LETTERS[colour], transform=axes.transAxes, va="top")
+            height = 1.03 + 0.07 * (len(words) - 1 - i)
+            axes.text(0.0, height, text, color=LETTERS[colour], transform=axes.transAxes, va="bottom")
         axes.set(xlim=(0, 1.03), ylim=(0, 1.03), ylabel="share that was right")
         as_percent(axes.yaxis)
         counts.bar(after.confidence, after.count, 0.05, color=BLUE, lw=0)
