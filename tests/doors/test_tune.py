@@ -88,6 +88,7 @@ def test_every_command_says_unknown_alike(place: Path, capsys: pytest.CaptureFix
         shown = capsys.readouterr()
         told.append({row["id"]: row for row in map(json.loads, shown.out.splitlines())})
     table, stream = told
+    assert f", {sum(not row['is_known'] for row in stream.values())} of them unknown; " in shown.err
     assert table.keys() == stream.keys() and 0 < sum(not row["is_known"] for row in table.values()) < len(table)
     for name, row in table.items():
         assert stream[name]["familiarity"] == pytest.approx(row["familiarity"], abs=0.05)
