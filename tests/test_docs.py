@@ -130,6 +130,19 @@ def test_the_numbers_of_units_on_the_page_on_promises() -> None:
         assert [int(number) for number in numbers] == needed
 
 
+def test_the_python_of_the_page_on_unknown_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```", text_of("unknown.md"), re.MULTILINE | re.DOTALL)
+    sizes = "epochs=1, width=8, heads=2, feed_forward=8, fusion=8, blocks=1"
+    assert "epochs=3" in block
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block.replace("epochs=3", sizes), "unknown.md", "exec"), {})
+    assert len(capsys.readouterr().out.splitlines()) == 18
+    kept = kvec.load("careful-model").model_.unknown
+    assert (kept.abstain_below, kept.unknown_below) == (0.6, 0.05) and kept.usual is not None
+
+
 def test_the_python_of_the_page_on_promises_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = re.findall(r"^```python\n(.*?)^```", text_of("guarantee.md"), re.MULTILINE | re.DOTALL)
     model = kvec.KVEC(width=16, heads=2, blocks=1, feed_forward=16, fusion=16, epochs=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,19 +17,19 @@ import torch
 from kvec.decide.checkpoint import Trained, load_model, save_model
 from kvec.decide.deployed import Deployed
 from kvec.decide.explain import explain_sequence, find_sequence
-from kvec.decide.halting import decision_table, decisions
-from kvec.decide.operating import Held, require_turnable
+from kvec.decide.halting import decision_table, decisions, first_halts, judged
 from kvec.decide.replaying import dropped_items, score_table
 from kvec.decide.scores import Scores
 from kvec.decide.stream import Stream
-from kvec.decide.targets import Target, with_classes
+from kvec.decide.targets import Target
+from kvec.decide.unknown import settle
 from kvec.learn.display import TrainingDisplay
 from kvec.learn.fitting import Pretrained, Progress, fit_model
 from kvec.learn.trainer import Run, Step, traces
 from kvec.read.rows import read_table
 from kvec.read.table import Table, iterate, require_labels
-from kvec.report.curves import Traces, stop_at_threshold
-from kvec.report.metrics import Summary, summarise
+from kvec.report.curves import Traces, stop_at_threshold, summarise_stops
+from kvec.report.metrics import Summary
 from kvec.tangle.seen import seen_marks
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.tangling import Split, tangled
@@ -164,20 +165,18 @@ class KVEC:
     def decision_frame(self, data: Any, on_items: Callable[[int, int], None] | None = None) -> pl.DataFrame:
         """The decisions as a Polars data frame (`.to_pandas()` for pandas), with the ids that streams give them."""
         tangles = self.tangles(data)
-        scores = self.scores(tangles, on_items)
-        table = decision_table(tangles, self.model_.vocabulary, scores, self.model_.threshold)
-        return table.select(_ids(), pl.all())
+        return self._decided(tangles, self.scores(tangles, on_items)).select(_ids(), pl.all())
 
     def predict(self, data: Any) -> npt.NDArray[np.str_]:
-        """The label of every sequence, in the order of `decide`."""
+        """The label of every sequence, in the order of `decide`; the best class also of those that are not known."""
         return self.decision_frame(data)["label"].to_numpy().astype(np.str_)
 
     def predict_proba(self, data: Any) -> npt.NDArray[np.float32]:
         """Class probabilities of every sequence where it was decided, (sequences, classes); see `classes_`."""
         tangles = self.tangles(data)
         scores = self.scores(tangles)
-        table = decision_table(tangles, self.model_.vocabulary, scores, self.model_.threshold)
-        at: npt.NDArray[np.int64] = scores.offsets[:-1] + table["n_observed"].to_numpy() - 1
+        n_observed = self._decided(tangles, scores)["n_observed"].to_numpy()
+        at: npt.NDArray[np.int64] = scores.offsets[:-1] + n_observed - 1
         return scores.classes[0][at]
 
     def score(self, data: Any, y: Any = None) -> float:
@@ -197,7 +196,7 @@ class KVEC:
         index -= int(tangles.sequence_starts[same[0]])
         its_own = tangles.frame[int(tangles.starts[same[0]]) : int(tangles.starts[same[-1] + 1])]
         tangles = encode_tangles(its_own, model.schema, model.vocabulary)
-        table = decision_table(tangles, model.vocabulary, self.scores(tangles), model.threshold)
+        table = self._decided(tangles, self.scores(tangles))
         rule = make_rule(model.config.visibility)
         if model.config.deciding.after_halt == "drop":
             rule = without(rule, dropped_items(tangles, table["n_observed"].to_numpy()))
@@ -211,12 +210,18 @@ class KVEC:
         `at(earliness=0.1)`, `at(accuracy=0.95)`, `at(cost_per_error=1, cost_per_item=0.01, cost_per_second=0.1)`,
         `at(delay_cost=2)` and `at(threshold=0.4)`; a target that cannot be met says what can. `cost_per_error` may be
         a number or differ by class: {true class: {decided class: cost}}.
+
+        `at(abstain_below=0.6)` lets sequences that end less sure than that be decided as not known, with
+        `abstain_at_halts=True` also those that halt; `at(unknown_below=0.05)` those that are stranger than all but 5 %
+        of the validation sequences. These words may go with a target or alone.
         """
         trained = self._trained()
-        require_turnable(trained.config)
         turned = self.__sklearn_clone__()
-        wanted = with_classes(target, trained.vocabulary.labels[0])
-        turned.model_ = trained.turned(Held.of(trained.validation).choose(wanted, trained.operating_point))
+        classes = trained.vocabulary.labels[0]
+        point, unknown = settle(
+            target, trained.validation, trained.operating_point, trained.unknown, classes, trained.config
+        )
+        turned.model_ = replace(trained.turned(point), unknown=unknown)
         return turned
 
     def stream(self, threshold: float | None = None, **limits: Any) -> Stream:
@@ -268,14 +273,28 @@ class KVEC:
         """The measures at the model's operating point."""
         found = self.traces(tangles, scores, column)
         n_observed = stop_at_threshold(found, self.model_.threshold)
+        known = self.is_known(tangles, scores, column)
+        is_known = None if known is None else known[tangles.labels[:, column] >= 0]
         n_classes = len(self.model_.vocabulary.labels[column])
-        return summarise(found.truth, found.decided(n_observed)[0], n_observed, found.length, found.tangle, n_classes)
+        return summarise_stops(found, n_observed, n_classes, is_known=is_known)
+
+    def is_known(self, tangles: Tangles, scores: Scores, column: int = 0) -> npt.NDArray[np.bool_] | None:
+        """(S,) which decisions say that they know; None where none is asked, as of all label columns but the first."""
+        model = self.model_
+        if column or not model.unknown.is_asked:
+            return None
+        length = tangles.sequences.length.astype(np.int64)
+        return judged(scores, first_halts(scores, model.threshold), length, model.unknown)[0]
 
     def save(self, path: str | Path) -> None:
         """Write the model folder."""
         if not hasattr(self, "model_"):
             raise ModelError("this KVEC is not fitted yet, so there is no model to save")
         save_model(self.model_, path)
+
+    def _decided(self, tangles: Tangles, scores: Scores) -> pl.DataFrame:
+        model = self.model_
+        return decision_table(tangles, model.vocabulary, scores, model.threshold, model.unknown)
 
     def _trained(self) -> Trained:
         if not hasattr(self, "model_"):

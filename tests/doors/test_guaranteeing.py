@@ -16,6 +16,7 @@ from tests.doors.made import FLAGS, TINY, Trained
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.folder import digest
+from kvec.decide.operating import OperatingPoint
 from kvec.doors.cli import run
 from kvec.estimator import load
 from kvec.read.synthetic import demo_traffic
@@ -207,6 +208,16 @@ def test_another_operating_point_makes_it_void(
     assert "is void: it was made for θ = " in err and "promised: at most" not in err
     assert run(["evaluate", str(moved), str(unseen), "--json"]) == 0
     assert "promise" not in json.loads(capsys.readouterr().out)
+
+
+def test_what_is_unknown_is_settled_for_the_promised_point(model: Path, unseen: Path, tmp_path: Path) -> None:
+    load(model).at(unknown_below=0.5, abstain_below=0.4).save(tmp_path / "careful")
+    assert run(["guarantee", str(tmp_path / "careful"), str(unseen), "--max-early-error", "0.1"]) == 0
+    after = load(tmp_path / "careful").model_
+    here = after.unknown.settled(after.validation, OperatingPoint(after.threshold, after.delay_cost))
+    assert after.unknown.to_plain() == here.to_plain() and after.unknown.abstain_below == 0.4
+    assert after.deployed().promised is not None, "the promise counts labels, known or not"
+    assert "delay_cost" in json.loads((tmp_path / "careful" / "kvec.json").read_text())["operating_point"]
 
 
 def test_other_weights_make_it_void_and_saving_keeps_it(promised: Path, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ def test_decisions_are_lines(tmp_path: Path, capsysbinary: pytest.CaptureFixture
     line = (tmp_path / "decisions.ndjson").read_bytes().splitlines()[0]
     assert json.loads(line) == {
         "id": "0/ü\ud800/0", "tangle": 0, "key": "ü\ud800", "sequence": 0, "label": "web", "probability": 0.9,
-        "n_observed": 4, "length": None, "reason": "halted", "label.size": "big", "probability.size": 0.8,
+        "n_observed": 4, "length": None, "reason": "halted", "is_known": True, "label.size": "big",
+        "probability.size": 0.8,
     }  # fmt: skip
     assert sink.outlet.size == (tmp_path / "decisions.ndjson").stat().st_size
     sink.outlet.close()

@@ -1,11 +1,14 @@
 """Each measure of §V and each stopping rule as a plain loop, compared with the real code."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvec.report import curves, metrics
+from kvec.report import curves, metrics, trust
 from kvec.report.curves import Traces
 
 N_CLASSES = 4
@@ -167,7 +170,7 @@ def test_bootstrap_is_the_measures_of_resampled_tangles(traces: Traces, seed: in
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40), st.integers(1, 12))
 def test_reliability_by_bins(decisions: list[tuple[float, bool]], bins: int) -> None:
-    table = metrics.reliability([c for c, _ in decisions], [r for _, r in decisions], bins)
+    table = trust.reliability([c for c, _ in decisions], [r for _, r in decisions], bins)
     held: dict[int, list[tuple[float, bool]]] = {}
     for confidence, is_right in decisions:
         held.setdefault(min(int(confidence * bins), bins - 1), []).append((confidence, is_right))
@@ -177,6 +180,64 @@ def test_reliability_by_bins(decisions: list[tuple[float, bool]], bins: int) -> 
     assert table.accuracy.tolist() == pytest.approx([sum(r for _, r in row) / len(row) for row in rows])
     slow = sum(abs(sum(c for c, _ in row) - sum(r for _, r in row)) for row in rows) / len(decisions)
     assert table.error == pytest.approx(slow)
+    assert table.brier == pytest.approx(sum((c - r) ** 2 for c, r in decisions) / len(decisions))
+    assert ((table.low <= table.accuracy) & (table.accuracy <= table.high)).all()
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.5, 0.7, 0.9]), st.booleans()), min_size=1, max_size=20))
+def test_coverage_takes_the_surest(decisions: list[tuple[float, bool]]) -> None:
+    curve = trust.coverage_curve([c for c, _ in decisions], [r for _, r in decisions])
+    for share, right, least in zip(curve.share, curve.accuracy, curve.confidence, strict=True):
+        taken = [r for c, r in decisions if c >= least]
+        assert share == pytest.approx(len(taken) / len(decisions)) and right == pytest.approx(sum(taken) / len(taken))
+    assert curve.confidence.tolist() == sorted({c for c, _ in decisions}, reverse=True)
+
+
+@given(all_traces(), st.sampled_from([0.25, 0.5, 1.0]))
+def test_trust_looks_at_decisions_by_halting(traces: Traces, theta: float) -> None:
+    traces = replace(traces, untempered=traces.confidence**2)
+    found = trust.trust(traces, theta)
+    stops, rows, squares = slow_stops(traces, theta), [], []
+    halts = [any(h >= theta for h in traces.halt[a:b]) for a, b in itertools.pairwise(traces.offsets.tolist())]
+    for s, stop in enumerate(stops):
+        at = int(traces.offsets[s]) + stop - 1
+        if halts[s] or not any(halts):
+            rows.append((float(traces.confidence[at]), bool(traces.predicted[at] == traces.truth[s])))
+            squares.append((float(traces.confidence[at]) ** 2, rows[-1][1]))
+    assert found.is_of_halts == any(halts)
+    assert found.after.brier == pytest.approx(sum((c - r) ** 2 for c, r in rows) / len(rows))
+    assert found.before is not None
+    assert found.before.brier == pytest.approx(sum((c - r) ** 2 for c, r in squares) / len(rows))
+    assert found.coverage.share[-1] == 1
+
+
+@given(all_traces(), st.integers(0, 3), st.data())
+def test_what_is_not_known_counts_as_wrong_and_is_given_no_class(
+    traces: Traces, seed: int, data: st.DataObject
+) -> None:
+    n = traces.truth.size
+    known = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    predicted, _ = traces.decided(traces.length)
+    found = metrics.summarise(
+        traces.truth, predicted, traces.length, traces.length, traces.tangle, N_CLASSES, 3, seed, known
+    )
+    right = [bool(t == p and k) for t, p, k in zip(traces.truth, predicted, known, strict=True)]
+    assert found.accuracy == pytest.approx(sum(right) / n)
+    assert found.coverage == pytest.approx(known.sum() / n)
+    assert found.known_accuracy == pytest.approx(sum(right) / max(known.sum(), 1))
+    for c, score in enumerate(
+        metrics.per_class(traces.truth, predicted, traces.length, traces.length, N_CLASSES, known)
+    ):
+        assert score.support == (traces.truth == c).sum()
+        assert score.n_predicted == ((predicted == c) & known).sum()
+    everything = metrics.summarise(
+        traces.truth, predicted, traces.length, traces.length, traces.tangle, N_CLASSES, 3, seed, np.ones(n, bool)
+    )
+    before = metrics.summarise(traces.truth, predicted, traces.length, traces.length, traces.tangle, N_CLASSES, 3, seed)
+    assert replace(everything, intervals=before.intervals) == before and everything.coverage == 1
+    assert set(found.intervals) == {*metrics.MEASURES, *metrics.ABSTAINING}
+    for name, (low, high) in found.intervals.items():
+        assert 0 <= low <= getattr(found, name) <= high <= 1 + 1e-12
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.2, 0.5, 0.9])), max_size=12))

@@ -102,7 +102,7 @@ def test_given_texts_are_escaped(full: str) -> None:
 def test_pictures_take_the_colours_of_the_page(full: str) -> None:
     assert "prefers-color-scheme: dark" in full
     pictures = re.findall(r"<svg.*?</svg>", full, flags=re.DOTALL)
-    assert len(pictures) == 7
+    assert len(pictures) == 8
     used = set(re.findall(r"var\(--([a-z-]+)\)", " ".join(pictures)))
     defined = set(re.findall(r"--([a-z-]+):", full))
     assert {"ink", "blue", "blue-letters", "card"} <= used <= defined

@@ -101,7 +101,7 @@ def test_summary_as_json() -> None:
     summary = metrics.summarise([0, 1], [0, 1], [1, 2], [2, 2], [0, 0], 2, draws=10)
     plain = json.loads(json.dumps(summary.to_dict()))
     assert list(plain) == [
-        "accuracy", "precision", "recall", "f1", "earliness", "hm",
+        "accuracy", "precision", "recall", "f1", "earliness", "hm", "coverage", "known_accuracy",
         "n_keys", "n_tangles", "mean_n_observed", "intervals",
     ]  # fmt: skip
     assert plain["intervals"]["accuracy"] == [1.0, 1.0]

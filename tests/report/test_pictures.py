@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.report import made
 
-from kvec.report import canvas, curves, metrics, pictures
+from kvec.report import canvas, curves, pictures, trust
 from kvec.report.canvas import to_svg
 from kvec.words.errors import SettingError
 
@@ -86,8 +86,18 @@ def test_names_are_letters_not_markup_nor_mathematics() -> None:
 
 
 def test_reliability_shows_the_gap() -> None:
-    table = metrics.reliability([0.95, 0.95, 0.35], [True, True, False])
-    assert "mean gap 15.0 %" in words(to_svg(pictures.draw_reliability(table)))
+    table = trust.reliability([0.95, 0.95, 0.4], [True, True, False])
+    before = trust.reliability([0.9, 0.9, 0.9], [True, True, False])
+    shown = words(to_svg(pictures.draw_reliability(table, before)))
+    assert {"● calibrated: ECE 0.167, Brier 0.055", "◇ before: ECE 0.233, Brier 0.277"} <= set(shown)
+    assert not any(text.startswith("◇") for text in words(to_svg(pictures.draw_reliability(table))))
+
+
+def test_coverage_shows_what_is_known() -> None:
+    curve = trust.coverage_curve([0.9, 0.8, 0.4], [True, True, False])
+    shown = words(to_svg(pictures.draw_coverage(curve, (2 / 3, 1.0))))
+    assert {"known: 66.7 %,", "100.0 % of them right"} <= set(shown)
+    assert not any("known" in text for text in words(to_svg(pictures.draw_coverage(curve))))
 
 
 def test_end_labels_never_overlap_nor_leave_the_panel() -> None:

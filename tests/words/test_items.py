@@ -23,6 +23,14 @@ def test_truth_is_no_part_of_a_decision() -> None:
     assert replace(DECISION, n_observed=4) != DECISION
 
 
+def test_what_is_not_known_keeps_its_best_class() -> None:
+    doubted = replace(DECISION, is_known=False, familiarity=0.01)
+    assert (doubted.label, doubted.shown_label) == ("web", "(unknown)")
+    assert DECISION.shown_label == "web" and doubted != DECISION
+    assert Decision.from_plain(doubted.to_plain()) == doubted
+    assert Decision.from_plain(DECISION.to_plain()[:8]) == DECISION, "states of before do not say"
+
+
 def test_earliness_needs_a_known_length() -> None:
     with pytest.raises(ValueError, match=r"link/7/1 is not known yet"):
         _ = replace(DECISION, length=None).earliness

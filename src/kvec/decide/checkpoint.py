@@ -37,6 +37,7 @@ from kvec.decide.model import Network, build_network
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.readiness import Readiness
+from kvec.decide.unknown import Unknown
 from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
@@ -62,6 +63,7 @@ class Trained:
     delay_cost: float | None = None  # what the policy is told of the cost of waiting, where it has a dial
     seen: npt.NDArray[np.uint64] | None = None  # marks of the sequences it has seen (tangle.seen); None: not known
     promise: Promise | None = None  # as it was made, perhaps for another operating point
+    unknown: Unknown = field(default_factory=Unknown)  # when a decision says that it does not know
 
     @property
     def operating_point(self) -> OperatingPoint:
@@ -88,6 +90,7 @@ class Trained:
             self.readiness,
             self.promise,
             self.delay_cost,
+            self.unknown,
         )
 
 
@@ -119,6 +122,7 @@ def save_model(model: Trained, path: str | Path) -> None:
             "operating_point": {"threshold": model.threshold, "delay_cost": model.delay_cost},
             "policy_inputs": [*POLICY_INPUTS[: 1 if model.delay_cost is None else 2]],
             "readiness": model.readiness.to_plain(),
+            **({"unknown": model.unknown.to_plain()} if model.unknown.is_asked else {}),
             "has_time": model.has_time,
             "split": model.split,
             "about": model.about,
@@ -167,6 +171,7 @@ def load_model(path: str | Path) -> Trained:
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
             kept, folder.card["about"], deployed.readiness, deployed.delay_cost, seen, deployed.promise,
+            deployed.unknown,
         )  # fmt: skip
 
 

@@ -16,10 +16,11 @@ from safetensors.numpy import load as load_arrays
 
 from kvec.decide.dial import mixture
 from kvec.decide.folder import Folder, as_damage, read_folder
-from kvec.decide.operating import Held, OperatingPoint, require_turnable
+from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.readiness import Readiness
-from kvec.decide.targets import Target, with_classes
+from kvec.decide.targets import Target
+from kvec.decide.unknown import Unknown, settle
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
@@ -39,6 +40,7 @@ class Deployed:
     readiness: Readiness = field(default_factory=Readiness)
     promise: Promise | None = None  # as it was made, perhaps for another operating point
     delay_cost: float | None = None  # where its dial stands, if it has one; the weights hold the same
+    unknown: Unknown = field(default_factory=Unknown)
 
     @property
     def operating_point(self) -> OperatingPoint:
@@ -80,6 +82,7 @@ class Deployed:
             "vocabulary": self.vocabulary.to_dict(), "schema": self.schema.to_dict(), "config": self.config.to_dict(),
             "has_time": self.has_time, "threshold": self.threshold, "readiness": self.readiness.to_plain(),
             "promise": self.promise.to_dict() if self.promise else None, "delay_cost": self.delay_cost,
+            "unknown": self.unknown.to_plain(),
         }  # fmt: skip
 
     @classmethod
@@ -89,6 +92,7 @@ class Deployed:
             weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
             Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
             Readiness.from_plain(plain.get("readiness")), _promise(plain.get("promise")), plain.get("delay_cost"),
+            Unknown.from_plain(plain.get("unknown")),
         )  # fmt: skip
 
 
@@ -121,6 +125,7 @@ def deploy(folder: Folder) -> Deployed:
         Readiness.from_plain(folder.card.get("readiness")),
         _promise(folder.card.get("promise")),
         point.delay_cost,
+        Unknown.from_plain(folder.card.get("unknown")),
     )
 
 
@@ -143,13 +148,15 @@ def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
         model = deploy(folder)
         if not target:
             return model
-        held = trade_off(folder)
-    require_turnable(model.config)
-    return model.turned(held.choose(with_classes(target, model.vocabulary.labels[0]), model.operating_point))
+        kept = validation_of(folder)
+    point, unknown = settle(
+        target, kept, model.operating_point, model.unknown, model.vocabulary.labels[0], model.config
+    )
+    return replace(model.turned(point), unknown=unknown)
 
 
-def trade_off(folder: Folder) -> Held:
-    """What validation told of a model's trade-off."""
+def validation_of(folder: Folder) -> dict[str, npt.NDArray[Any]]:
+    """What was kept of the validation sequences."""
     kept = load_arrays(folder.files["validation.safetensors"])
     kept.pop("seen", None)
-    return Held.of(kept)
+    return kept

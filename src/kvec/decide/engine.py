@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.deployed import Deployed
@@ -248,13 +249,30 @@ class Engine:
         if live.decision is not None or live.is_foreign:
             return []
         labels, probabilities = self.best(said, n_observed)
+        is_known, familiarity = self._judge(said, probabilities[0], n_observed, reason)
         live.decision = Decision(
-            live.tangle.id, live.key, live.number, labels, probabilities, n_observed, length, reason
-        )
+            live.tangle.id, live.key, live.number, labels, probabilities, n_observed, length, reason,
+            is_known=is_known, familiarity=familiarity,
+        )  # fmt: skip
         if not self.owns(live):
             return []
         self.n_waiting -= self.until is not None
         return [live.decision]
+
+    def _judge(
+        self, said: npt.NDArray[Any], probability: float, n_observed: int, reason: Reason
+    ) -> tuple[bool, float | None]:
+        """Whether a decision is known, and how familiar the sequence is, where the model is asked to say so."""
+        unknown = self.model.unknown
+        if not unknown.is_asked:
+            return True, None
+        logits = said[1 : 1 + self._n_classes]
+        shares = np.exp(logits - logits.max())
+        is_known, familiarity = unknown.judged(
+            np.array([probability]), shares[None] / shares.sum(), np.array([n_observed]),
+            np.array([reason is Reason.HALTED]),
+        )  # fmt: skip
+        return bool(is_known[0]), None if familiarity is None else float(familiarity[0])
 
     def best(self, said: npt.NDArray[Any], n_observed: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """The best label of each label column, and its probability, calibrated for so many items."""

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from kvec.decide.scores import Scores
+from kvec.decide.unknown import Unknown
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.items import Decision, Reason
@@ -26,8 +27,13 @@ def first_halts(scores: Scores, threshold: float) -> npt.NDArray[np.int64]:
     return np.where(first < scores.offsets[1:], first - scores.offsets[:-1] + 1, 0)
 
 
-def decision_table(tangles: Tangles, vocabulary: Vocabulary, scores: Scores, threshold: float) -> pl.DataFrame:
-    """One row per sequence: tangle, key, sequence, label(s), probability, n_observed, length, reason, true label(s)."""
+def decision_table(
+    tangles: Tangles, vocabulary: Vocabulary, scores: Scores, threshold: float, unknown: Unknown | None = None
+) -> pl.DataFrame:
+    """One row per sequence: tangle, key, sequence, label(s), probability, true label(s), n_observed, length, reason.
+
+    `is_known` follows, and `familiarity` where it was asked for.
+    """
     halted = first_halts(scores, threshold)
     length = tangles.sequences.length.astype(np.int64)
     n_observed = np.where(halted > 0, halted, length)
@@ -46,7 +52,22 @@ def decision_table(tangles: Tangles, vocabulary: Vocabulary, scores: Scores, thr
     columns["n_observed"] = n_observed
     columns["length"] = length
     columns["reason"] = np.where(halted > 0, Reason.HALTED.value, tangles.reason)
+    is_known, familiarity = judged(scores, halted, length, unknown or Unknown())
+    columns["is_known"] = is_known
+    if familiarity is not None:
+        columns["familiarity"] = familiarity
     return tangles.names().with_columns(**{k: pl.Series(k, v) for k, v in columns.items()})  # type: ignore[arg-type]
+
+
+def judged(
+    scores: Scores, halted: npt.NDArray[np.int64], length: npt.NDArray[np.int64], unknown: Unknown
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64] | None]:
+    """Which sequences are known where they halted (0: never) or ended, and how familiar they are, where asked for."""
+    n_observed = np.where(halted > 0, halted, length)
+    at = scores.offsets[:-1] + n_observed - 1
+    plain = scores.classes if scores.untempered is None else scores.untempered
+    sure = scores.classes[0][at].max(axis=1, initial=0.0)
+    return unknown.judged(sure, plain[0][at], n_observed, halted > 0)
 
 
 def decisions(table: pl.DataFrame, label_names: tuple[str, ...]) -> list[Decision]:
@@ -58,7 +79,7 @@ def decisions(table: pl.DataFrame, label_names: tuple[str, ...]) -> list[Decisio
             tuple(row[f"label{s}"] for s in suffixes),
             tuple(row[f"probability{s}"] for s in suffixes),
             row["n_observed"], row["length"], Reason(row["reason"]),
-            tuple(row[f"true_label{s}"] for s in suffixes),
+            tuple(row[f"true_label{s}"] for s in suffixes), row["is_known"], row.get("familiarity"),
         )
         for row in table.iter_rows(named=True)
     ]  # fmt: skip

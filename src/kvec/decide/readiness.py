@@ -56,19 +56,19 @@ class Readiness:
         """The scores of whole sequences with calibrated probabilities and this trigger's score."""
         length = np.diff(scores.offsets)
         place = np.arange(1, len(scores.halt) + 1) - np.repeat(scores.offsets[:-1], length)
-        classes = scores.classes
+        classes = untempered = scores.classes
         if self.temperatures:
             classes = tuple(
                 t.apply(c, place).astype(np.float32) for t, c in zip(self.temperatures, classes, strict=True)
             )
         if self.trigger == "hazard":
-            return replace(scores, classes=classes)
+            return replace(scores, classes=classes, untempered=untempered)
         halt = np.zeros(len(place), np.float32)
         asked = np.unique(place) if self.trigger == "calibrated" else np.array(sorted(self.gains), np.int64)
         for n in asked:
             rows = np.flatnonzero(place == n)
             halt[rows] = self._score(classes[0][rows].astype(np.float64), int(n))
-        return replace(scores, classes=classes, halt=halt)
+        return replace(scores, classes=classes, halt=halt, untempered=untempered)
 
     def _score(self, shares: Floats, n_observed: int) -> Floats:
         if self.trigger == "calibrated":

@@ -18,6 +18,7 @@ class Scores:
     halt: npt.NDArray[np.float32]  # (N,) probability of Halt
     classes: tuple[npt.NDArray[np.float32], ...]  # of each label column, (N, classes)
     knots: npt.NDArray[np.float32] | None = None  # (N, P) logits of Halt at each knot of the dial
+    untempered: tuple[npt.NDArray[np.float32], ...] | None = None  # `classes` before they were calibrated
 
     def turned(self, delay_cost: float | None) -> Scores:
         """The same with the halting scores of another delay cost; None: as they are."""

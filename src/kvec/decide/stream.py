@@ -46,6 +46,7 @@ class Status:
     halt_probability: float  # after its newest item
     n_observed: int
     reason: Reason | None  # None while waiting
+    is_known: bool | None = None  # as in a decision; None while waiting
 
     @property
     def label(self) -> str:
@@ -131,7 +132,7 @@ class Stream:
             return Status(
                 tangle, key, live.number, decision is not None, labels, probabilities,
                 engine.readiness(said, live.n_items), live.n_items if decision is None else decision.n_observed,
-                None if decision is None else decision.reason,
+                None if decision is None else decision.reason, None if decision is None else decision.is_known,
             )  # fmt: skip
         return None
 
@@ -316,6 +317,11 @@ def _precision(dtype: npt.DTypeLike) -> np.dtype[Any]:
 def _threshold(model: Deployed, given: float | None) -> float:
     if given is not None and not 0 <= given <= 1:
         raise SettingError(f"the threshold is {given}; it must lie between 0 and 1")
+    if given not in (None, model.threshold) and model.unknown.unknown_below:
+        raise SettingError(
+            f"unknown_below was settled for θ = {model.threshold:.4g}; turn the model itself to another threshold: "
+            f"model.at(threshold={given:g}), or --at threshold={given:g}"
+        )
     return model.threshold if given is None else given
 
 

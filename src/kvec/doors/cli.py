@@ -189,7 +189,7 @@ def evaluate(
     require_place(report, (".html", ".htm"))
     from kvec.doors.doubts import training_data, unknown_values
     from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
-    from kvec.doors.promises import promise_lines
+    from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
     from kvec.estimator import load
@@ -207,7 +207,8 @@ def evaluate(
     evaluations = evaluate_model(loaded, tangles, scores, None if training is None else loaded.tangles(training))
     doubts = training_data(table.frame, loaded.model_.split, data) if part is None else []
     deployed = loaded.deployed()
-    for doubt in (*promise_lines(deployed), *doubts, *unknown_values(tangles, loaded.model_)):
+    told = (*promise_lines(deployed), *unknown_lines(deployed.unknown))
+    for doubt in (*told, *doubts, *unknown_values(tangles, loaded.model_)):
         say(doubt)
     if report is not None:
         facts = {"data": str(data), "part": part or "all", "sequences": tangles.n_sequences, "items": tangles.n_items}
@@ -255,7 +256,7 @@ def decide(
     if form not in (None, "table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")
     from kvec.doors.doubts import unknown_values
-    from kvec.doors.promises import promise_lines
+    from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
@@ -264,7 +265,8 @@ def decide(
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
     tangles = loaded.tangles(table, retangle)
-    for doubt in (*promise_lines(loaded.deployed()), *unknown_values(tangles, loaded.model_)):
+    told = (*promise_lines(loaded.deployed()), *unknown_lines(loaded.model_.unknown))
+    for doubt in (*told, *unknown_values(tangles, loaded.model_)):
         say(doubt)
     with scoring() as on_items:
         rows = decision_rows(loaded.decision_frame(tangles, on_items))
@@ -274,9 +276,11 @@ def decide(
     write_decisions(rows, output)
     halted = int((rows["reason"] == "halted").sum())
     how = {0: "all at the end", rows.height: "all by halting"}
+    n_unknown = int((~rows["is_known"]).sum())
     say(
         f"{rows.height:,} decisions are in {output}; "
         + how.get(halted, f"{halted:,} by halting, {rows.height - halted:,} at the end")
+        + (f", {n_unknown:,} unknown" if n_unknown else "")
     )
 
 

@@ -18,7 +18,7 @@ At = Annotated[
         metavar="TARGET=VALUE",
         help="Work elsewhere on the model's trade-off: earliness=0.1, accuracy=0.95, cost_per_error=1 (or a CSV of "
         "true, decided, cost) with cost_per_item=0.01 or cost_per_second=0.1, delay_cost=2, threshold=0.4; by its "
-        "validation scores.",
+        "validation scores. And when to say unknown: abstain_below=0.6 (abstain_at_halts=1), unknown_below=0.05.",
         show_default=False,
     ),
 ]

@@ -87,8 +87,8 @@ class FlowBook:
         known: list[dict[str, Any]] = []
         for one in decisions:
             self.n_decided += 1
-            self.labels[one.label] += 1
-            self._observed[one.label] += one.n_observed
+            self.labels[one.shown_label] += 1
+            self._observed[one.shown_label] += one.n_observed
             flow = self._flows.get((str(one.tangle), str(one.key)))
             if flow is None:
                 known.append({})

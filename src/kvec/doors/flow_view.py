@@ -89,6 +89,6 @@ def _row(flow: Flow) -> tuple[str, ...]:
         return (*ends, "…", "", f"{flow.packets:,}", amount(flow.bytes), "")
     one = flow.decision
     return (
-        *ends, plain(one.label), f"{100 * one.probability:.0f} %", f"{one.n_observed:,} of {flow.packets:,}",
+        *ends, plain(one.shown_label), f"{100 * one.probability:.0f} %", f"{one.n_observed:,} of {flow.packets:,}",
         amount(flow.bytes), f"{100 * flow.earliness:.0f} %",
     )  # fmt: skip

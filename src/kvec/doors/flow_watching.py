@@ -211,7 +211,7 @@ class _Watch:
         known = self.book.decided(decisions)
         if self._splitter is not None:
             for one in decisions:
-                self._splitter.decided(f"{one.tangle}\n{one.key}", one.label)
+                self._splitter.decided(f"{one.tangle}\n{one.key}", one.shown_label)
         if not self._is_silent:
             names = self.stream.model.vocabulary.label_names
             self._outlet.write([decision_row(one, names) | more for one, more in zip(decisions, known, strict=True)])

@@ -85,7 +85,9 @@ def guarantee_model(wishes: Wishes) -> str:
         calibration=hashlib.blake2b(seen_marks(table.frame).tobytes(), digest_size=16).hexdigest(),
         reference=_reference(model, tangles, scores, point, wishes.block),
     )  # fmt: skip
-    rewrite_card(wishes.model, operating_point=promise.operating_point, promise=promise.to_dict())
+    unknown = trained.unknown.settled(trained.validation, point)
+    also = {"unknown": unknown.to_plain()} if unknown.is_asked else {}
+    rewrite_card(wishes.model, operating_point=promise.operating_point, promise=promise.to_dict(), **also)
     if wishes.as_json:
         before = {"operating_point_before": trained.operating_point.to_dict()}
         return json.dumps(promise.to_dict() | before, allow_nan=False)

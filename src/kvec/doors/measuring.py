@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,21 @@ from kvec.decide.checkpoint import Trained
 from kvec.decide.held import scores_of
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.scores import Scores
-from kvec.doors.promises import promise_lines
+from kvec.doors.promises import promise_lines, unknown_lines
 from kvec.estimator import KVEC
 from kvec.read.table import Table
 from kvec.report.curves import Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
 from kvec.report.html import write_report
 from kvec.report.metrics import Summary, per_class
 from kvec.report.text import percent, summary_text, table
+from kvec.report.trust import Trust, trust
 from kvec.tangle.repeats import is_new_to
 from kvec.tangle.tangles import Tangles
 from kvec.words.errors import DataError
 from kvec.words.explanation import Explanation
 
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 FEW = 5  # classes that are named
 
 
@@ -45,8 +49,10 @@ class Evaluation:
     fixed_n: int  # best on the validation sequences
     fixed: Summary
     whole: Summary  # every sequence at its end
-    is_new: npt.NDArray[np.bool_] | None = None  # sequences that do not occur in the training part
+    is_new: Bools | None = None  # sequences that do not occur in the training part
     delay_cost: float | None = None  # where the model's dial stands, if it has one
+    is_known: Bools | None = None  # decisions that say that they know, where some may not
+    n_new_unknown: int = 0  # sequences of new classes that are decided as not known
 
     @property
     def without_repeats(self) -> Summary | None:
@@ -54,7 +60,13 @@ class Evaluation:
         if self.is_new is None or not self.is_new.any():
             return None
         kept = _chosen(self.traces, self.is_new)
-        return summarise_stops(kept, stop_at_threshold(kept, self.threshold), len(self.classes))
+        is_known = None if self.is_known is None else self.is_known[self.is_new]
+        return summarise_stops(kept, stop_at_threshold(kept, self.threshold), len(self.classes), is_known=is_known)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """How far the probabilities of its decisions can be trusted."""
+        return trust(self.traces, self.threshold)
 
     @property
     def n_new(self) -> int:
@@ -90,6 +102,11 @@ class Evaluation:
                 f"left out: {_sequences(self.n_new)} of classes new to the model ({names}{more}); "
                 f"with them counted as wrong, accuracy is {self.accuracy_with_new:.4f}"
             )
+        if self.n_new and self.is_known is not None:
+            found.append(
+                f"unknown: {percent(self.n_new_unknown / self.n_new)} of the {_sequences(self.n_new)} of new classes, "
+                f"and {percent(1 - self.halting.coverage)} of the others"
+            )
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,6 +119,7 @@ class Evaluation:
             n_observed,
             self.traces.length,
             len(self.classes),
+            self.is_known,
         )
         plain = self.halting.to_dict() | {
             "label": self.label,
@@ -114,6 +132,8 @@ class Evaluation:
             "n_new_labels": self.n_new,
             "new_classes": self.new_classes,
             "accuracy_with_new": self.accuracy_with_new,
+            "n_new_unknown": self.n_new_unknown,
+            "calibration": self.trust.to_dict(),
             "classes": {
                 name: {"precision": s.precision, "recall": s.recall, "f1": s.f1, "n_keys": s.support}
                 for name, s in zip(self.classes, scores, strict=True)
@@ -134,7 +154,8 @@ class Evaluation:
             for name, s in rules
         ]
         header = ("decided", "accuracy", "earliness", "HM", "items seen")
-        return "\n\n".join([summary_text(self.halting), table(rows, header, right=(1, 2, 3, 4)), *self.notes()])
+        tables = [summary_text(self.halting), table(rows, header, right=(1, 2, 3, 4))]
+        return "\n\n".join([*tables, self.trust.line(), *self.notes()])
 
 
 def require_truth(items: Table) -> None:
@@ -162,16 +183,20 @@ def evaluate_model(
         classes = trained.vocabulary.labels[column]
         fixed_n = best_fixed(validation_traces(trained, column))[0]
         known = tangles.labels[:, column] >= 0
-        halting = summarise_stops(traces, stop_at_threshold(traces, trained.threshold), len(classes))
+        sure = model.is_known(tangles, scores, column)
+        is_sure = None if sure is None else sure[known]
+        stops = stop_at_threshold(traces, trained.threshold)
+        halting = summarise_stops(traces, stops, len(classes), is_known=is_sure)
         fixed, whole = (
             summarise_stops(traces, stop, len(classes), draws=0)
             for stop in (stop_at_fixed(traces, fixed_n), traces.length)
         )
-        n_missing, new_classes = _left_out(tangles, label, known)
+        n_missing, new_classes, of_new = _left_out(tangles, label, known)
         is_new_here = None if is_new is None else is_new[known]
+        n_new_unknown = 0 if sure is None else int((~sure[of_new]).sum())
         found.append(Evaluation(
             label, classes, trained.threshold, traces, n_missing, new_classes, halting, fixed_n, fixed, whole,
-            is_new_here, trained.delay_cost,
+            is_new_here, trained.delay_cost, is_sure, n_new_unknown,
         ))  # fmt: skip
     return tuple(found)
 
@@ -195,7 +220,7 @@ def report_evaluation(
         f"HM {each.halting.hm:.3f}"
         for each in others
     ]
-    said = [*promise_lines(model.deployed()), *first.notes()]
+    said = [*promise_lines(model.deployed()), *unknown_lines(model.model_.unknown), *first.notes()]
     notes += [f"{note[0].upper()}{note[1:]}." for note in said]
     trained = model.model_
     write_report(
@@ -203,6 +228,7 @@ def report_evaluation(
         delay_cost=first.delay_cost, classes=first.classes, fixed_n=first.fixed_n, history=trained.history,
         settings=trained.config.to_dict(),
         data=data | trained.about, explanations=explanations, notes=notes, command=command, version=__version__,
+        is_known=first.is_known,
     )  # fmt: skip
 
 
@@ -217,26 +243,29 @@ def validation_traces(trained: Trained, column: int = 0) -> Traces:
     return _chosen(every, truth >= 0)
 
 
-def _left_out(tangles: Tangles, label: str, known: npt.NDArray[np.bool_]) -> tuple[int, dict[str, int]]:
-    """How many sequences have no label, and the labels that the model does not know, the most frequent first."""
-    left_out = tangles.sequences.first[~known]
+def _left_out(tangles: Tangles, label: str, known: Bools) -> tuple[int, dict[str, int], Ints]:
+    """How many sequences have no label; the labels that the model does not know, the most frequent first; their own."""
+    which = np.flatnonzero(~known)
+    left_out = tangles.sequences.first[which]
     if (column := f"label.{label}") not in tangles.frame.columns:
-        return len(left_out), {}
+        return len(left_out), {}, which[:0]
     given = tangles.frame[column][left_out]
     counts = given.drop_nulls().cast(pl.String).alias("name").value_counts()
     counts = counts.sort("count", "name", descending=[True, False])
-    return given.null_count(), dict(counts.rows())
+    return given.null_count(), dict(counts.rows()), which[given.is_not_null().to_numpy()]
 
 
 def _sequences(n: int) -> str:
     return f"{n:,} sequence{'s' * (n != 1)}"
 
 
-def _chosen(traces: Traces, which: npt.NDArray[np.bool_]) -> Traces:
+def _chosen(traces: Traces, which: Bools) -> Traces:
     """The traces of some of the sequences."""
     items = np.repeat(which, traces.length)
+    before = traces.untempered
     return replace(
         traces,
+        untempered=None if before is None else before[items],
         offsets=np.concatenate([[0], np.cumsum(traces.length[which])]),
         halt=traces.halt[items],
         predicted=traces.predicted[items],

@@ -1,4 +1,4 @@
-"""What is said of a model's promise, and the monitor that watches it while a stream runs."""
+"""What is said of a model's promise and of when it says unknown, and the monitor that watches while a stream runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from kvec.decide.monitor import Monitor, Watched
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.stream import Stream
+from kvec.decide.unknown import Unknown
+from kvec.report.text import percent
 from kvec.words.items import Decision, Item, TangleId
 
 
@@ -25,6 +27,17 @@ def promise_lines(model: Deployed, threshold: float | None = None) -> list[str]:
         f"the promise of {model.promise.made} is void: it was made for {point} of the model as it was then; "
         "kvec guarantee makes a new one"
     ]
+
+
+def unknown_lines(unknown: Unknown) -> list[str]:
+    """When decisions say that they do not know, on one line."""
+    said = []
+    if unknown.abstain_below:
+        where = "halts or ends" if unknown.abstain_at_halts else "ends without a halt"
+        said.append(f"what {where} below a probability of {percent(unknown.abstain_below)}")
+    if unknown.unknown_below:
+        said.append(f"what is stranger than all but {percent(unknown.unknown_below)} of the known sequences")
+    return [f"unknown is {', and '.join(said)}"] if said else []
 
 
 class Watcher:

@@ -53,7 +53,7 @@ class Lane:
         items = f"{given.n_observed} item{'s' * (given.n_observed > 1)}"
         truth = given.true_labels[0] if given.true_labels else ""
         mark = {True: " ✓", False: f" ✗ {truth}", None: ""}[self.is_right]
-        return f"{plain(given.label, 12)} {100 * given.probability:.0f} % after {items}{mark}"
+        return f"{plain(given.shown_label, 12)} {100 * given.probability:.0f} % after {items}{mark}"
 
 
 class Stage:
@@ -64,7 +64,7 @@ class Stage:
 
     def __init__(self, model: KVEC, tangles: Tangles, scores: Scores, tangle: int) -> None:
         vocabulary, self._threshold = model.model_.vocabulary, model.model_.threshold
-        table = decision_table(tangles, vocabulary, scores, self._threshold)
+        table = decision_table(tangles, vocabulary, scores, self._threshold, model.model_.unknown)
         self._first_sequence = int(tangles.sequence_starts[tangle])
         its_own = table[self._first_sequence : int(tangles.sequence_starts[tangle + 1])]
         self._decisions = decisions(its_own, vocabulary.label_names)

@@ -209,7 +209,7 @@ class Loop:
         """Write decisions, and count them."""
         if decisions:
             self.sink.write(decisions)
-            self.tally.classes.update(one.label for one in decisions)
+            self.tally.classes.update(one.shown_label for one in decisions)
             self.tally.last.extend(decisions)
             if self.watcher is not None and (warning := self.watcher.observe(decisions, self.tally.newest)):
                 say(warning)

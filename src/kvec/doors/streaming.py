@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from kvec.decide.deployed import Deployed, load_deployed
+from kvec.decide.operating import OperatingPoint
 from kvec.decide.stream import Stream
 from kvec.doors.incoming import open_source
 from kvec.doors.keeping import Keeper
 from kvec.doors.messages import say
 from kvec.doors.outlets import DeadLetters, Outlet, Sink
-from kvec.doors.promises import Watcher, promise_lines
+from kvec.doors.promises import Watcher, promise_lines, unknown_lines
 from kvec.doors.running import Loop, Manner, Stopping
 from kvec.doors.succeeding import limits_of, require_same_items, require_same_limits
 from kvec.doors.summary import counted, is_useless, summary
@@ -133,7 +134,7 @@ def _check(wishes: Wishes) -> None:
 def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> Deployed | None:
     """A state is gone on with by what it was made with; only a newer model that is to take over may differ."""
     require_same_limits(stream.limits, limits, str(wishes.state))
-    is_same = (stream.model.hash, stream.model.operating_point) == (model.hash, model.operating_point)
+    is_same = _settled(stream.model) == _settled(model)
     if wishes.take_over and not is_same:
         require_same_items(stream.model.schema, model.schema, str(wishes.model), str(wishes.state))
         return model
@@ -150,6 +151,11 @@ def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str,
     if wishes.threshold is not None and wishes.threshold != stream.note.get("threshold"):
         raise SettingError(f"--threshold cannot change in {wishes.state}; leave it out, or name a new --state")
     return None
+
+
+def _settled(model: Deployed) -> tuple[str, OperatingPoint, dict[str, Any]]:
+    """All that decisions depend on."""
+    return model.hash, model.operating_point, model.unknown.to_plain()
 
 
 def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: Wishes, keeper: Keeper | None) -> int:
@@ -201,7 +207,7 @@ def _run(
     try:
         with Stopping() as stopping:
             _greet(source, wishes, stream.counters.items, sink.outlet.is_file)
-            for line in promise_lines(stream.model, stream.threshold):
+            for line in (*promise_lines(stream.model, stream.threshold), *unknown_lines(stream.model.unknown)):
                 say(line)
             n_rows = loop.recover()
             if n_rows:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from kvec.doors.running import Loop
+from kvec.words.items import UNKNOWN
 
 
 def summary(loop: Loop, state: Path | None, is_over: bool, is_decided: bool) -> list[str]:
@@ -18,6 +19,8 @@ def summary(loop: Loop, state: Path | None, is_over: bool, is_decided: bool) -> 
     now = f" ({n_now:,} of them now)" if tally.items_before else ""
     why = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items() if n)
     decisions = counted(sum(reasons.values()), "decision") + (f" ({why})" if why else "")
+    if n_unknown := tally.classes[UNKNOWN]:
+        decisions += f", {n_unknown:,} of them unknown"
     lines = [f"{counted(n_items, 'item')}{now}, {decisions}; {rate:,.0f} items/s"]
     if odd := _odd(loop):
         lines.append(f"noticed: {', '.join(odd)}")

@@ -24,6 +24,25 @@ def tune(
         ),
     ] = None,
     at: At = None,
+    abstain_below: Annotated[
+        float | None,
+        Option(
+            metavar="PROBABILITY",
+            help="Sequences that end less sure than this are decided as not known.",
+            show_default=False,
+        ),
+    ] = None,
+    abstain_at_halts: Annotated[
+        bool | None, Option("--abstain-at-halts/--abstain-at-ends", help="Also those that halt.", show_default=False)
+    ] = None,
+    unknown_below: Annotated[
+        float | None,
+        Option(
+            metavar="SHARE",
+            help="Sequences that are stranger than all but this share of DATA are decided as not known.",
+            show_default=False,
+        ),
+    ] = None,
     labels: Annotated[
         Path | None, Option(metavar="FILE", help="A second table with the labels, joined per key.", show_default=False)
     ] = None,
@@ -32,4 +51,6 @@ def tune(
     """Fit only the trigger of a model on new data, in seconds: temperatures, way of halting, operating point."""
     from kvec.doors.tuning import tune_model
 
-    tune_model(model, data, output, trigger, target_of(at), labels, device)
+    words = {"abstain_below": abstain_below, "abstain_at_halts": abstain_at_halts, "unknown_below": unknown_below}
+    target = target_of(at) | {name: value for name, value in words.items() if value is not None}
+    tune_model(model, data, output, trigger, target, labels, device)

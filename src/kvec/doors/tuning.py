@@ -16,6 +16,7 @@ from kvec.decide.replaying import score_table
 from kvec.doors.doubts import training_data
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
+from kvec.doors.promises import unknown_lines
 from kvec.doors.sources import read_by_schema
 from kvec.estimator import load
 from kvec.learn.retuning import Tried, best_of, compare_triggers, retune
@@ -50,6 +51,8 @@ def tune_model(
         tuned = replace(tuned, seen=np.union1d(tuned.seen, seen_marks(items.frame)))
     save_model(tuned, output)
     print(f"the model that halts by its {trigger} is in {output}, at {tuned.operating_point}")
+    for line in unknown_lines(tuned.unknown):
+        print(line)
 
 
 def _shown(tried: list[Tried]) -> str:

@@ -77,7 +77,8 @@ def _last(loop: Loop) -> RenderableType:
     grid.add_row(*(Text(name, "dim") for name in ("tangle", "key", "label", "", "items", "reason")))
     for one in reversed(loop.tally.last):
         grid.add_row(
-            Text(plain(one.tangle, 16)), Text(plain(one.key, 32)), Text(plain(one.label, 24), "green"),
+            Text(plain(one.tangle, 16)), Text(plain(one.key, 32)),
+            Text(plain(one.shown_label, 24), "green" if one.is_known else "yellow"),
             f"{100 * one.probability:.0f} %", f"{one.n_observed:,}", one.reason.value,
         )  # fmt: skip
     return grid

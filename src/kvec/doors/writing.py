@@ -16,7 +16,7 @@ from kvec.words.errors import SettingError
 from kvec.words.items import Decision
 
 ENDINGS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet"}
-FIRST = ("id", "tangle", "key", "sequence", "label", "probability", "n_observed", "length", "reason")
+FIRST = ("id", "tangle", "key", "sequence", "label", "probability", "n_observed", "length", "reason", "is_known")
 SHOWN = 60  # rows of a table for people at the most
 
 
@@ -44,7 +44,7 @@ def decision_row(decision: Decision, label_names: Sequence[str]) -> dict[str, An
     row = {name: getattr(decision, name) for name in FIRST}
     for name, label, probability in zip(label_names[1:], decision.labels[1:], decision.probabilities[1:], strict=True):
         row |= {f"label.{name}": label, f"probability.{name}": probability}
-    return row
+    return row if decision.familiarity is None else row | {"familiarity": decision.familiarity}
 
 
 def write_decisions(rows: pl.DataFrame, path: Path) -> None:
@@ -70,7 +70,8 @@ def print_decisions(rows: pl.DataFrame, kind: str) -> None:
 
 def decision_text(rows: pl.DataFrame) -> str:
     """The first decisions in aligned columns."""
-    columns = [c for c in rows.columns if c != "id" and not (c == "sequence" and rows[c].max() == 0)]
+    idle = {"id"} | {c for c, usual in (("sequence", 0), ("is_known", True)) if (rows[c] == usual).all()}
+    columns = [c for c in rows.columns if c not in idle]
     cells = [
         [f"{cell:.3f}" if isinstance(cell, float) else plain("" if cell is None else cell, 32) for cell in row]
         for row in rows.select(columns).head(SHOWN).rows()

@@ -14,6 +14,7 @@ from kvec.decide.readiness import TRIGGERS, Readiness
 from kvec.decide.targets import COSTS, Target, require_target, with_classes
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.calimera import Calimera
+from kvec.decide.unknown import Unknown, parted
 from kvec.report.metrics import harmonic_mean, harmonic_means
 from kvec.words.errors import DataError, SettingError
 
@@ -41,7 +42,7 @@ def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
 def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Trained:
     """The model with a trigger fitted on these sequences, at the point that meets the target (else of best HM)."""
     require_turnable(model.config)
-    target = with_classes(target, model.vocabulary.labels[0])
+    target, words = parted(with_classes(target, model.vocabulary.labels[0]))
     if target:
         require_target(target)
     if why_not := _unusable(trigger, target):
@@ -58,12 +59,15 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
     stands = model.config.training.delay_cost if model.delay_cost is None else model.delay_cost
     now = OperatingPoint(model.threshold, None if seen.knots is None else stands)
     point = seen.choose(target, now) if target else seen.best()
-    return replace(model.turned(point), readiness=readiness, validation=held)
+    return replace(
+        model.turned(point), readiness=readiness, validation=held,
+        unknown=model.unknown.asked(words).settled(held, point),
+    )  # fmt: skip
 
 
 def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:
     """Every trigger that can aim at this, fitted on one half of the tangles and measured on the other, both ways."""
-    target = with_classes(target, model.vocabulary.labels[0])
+    model, (target, _) = replace(model, unknown=Unknown()), parted(with_classes(target, model.vocabulary.labels[0]))
     is_known, is_even = held["labels"][:, 0] >= 0, held["tangle"] % 2 == 0
     if (n := min(int(is_known[is_even].sum()), int(is_known[~is_even].sum()))) < FEWEST:
         raise DataError(

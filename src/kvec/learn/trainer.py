@@ -336,6 +336,7 @@ def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
         confidence=classes.max(axis=1, initial=0.0),
         truth=tangles.labels[known, column].astype(np.int64),
         tangle=tangles.given[tangles.tangle_of[known]].astype(np.int64),
+        untempered=None if scores.untempered is None else scores.untempered[column][kept].max(axis=1, initial=0.0),
     )
 
 

@@ -107,9 +107,9 @@ def label_ends(axes: Axes, labels: list[tuple[float, str, str]], x: float, gap: 
         )  # fmt: skip
 
 
-def count_by_integers(axis: Any) -> None:
+def count_by_integers(axis: Any, most: int = 7) -> None:
     """Put the numbers of an axis at integers, however few there are."""
-    axis.set_major_locator(need("matplotlib.ticker").MaxNLocator(7, integer=True, min_n_ticks=1))
+    axis.set_major_locator(need("matplotlib.ticker").MaxNLocator(most, integer=True, min_n_ticks=1))
 
 
 def as_percent(axis: Any) -> None:

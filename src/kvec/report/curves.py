@@ -23,6 +23,7 @@ class Traces:
     confidence: Floats  # (N,) probability of that class
     truth: Ints  # (S,)
     tangle: Ints  # (S,) index of the tangle
+    untempered: Floats | None = None  # (N,) `confidence` before calibration, where it is known
 
     def __post_init__(self) -> None:
         """Give every array its type, and check that they fit together."""
@@ -30,6 +31,8 @@ class Traces:
             object.__setattr__(self, name, np.asarray(getattr(self, name), kind))
         for name in ("predicted", "truth", "tangle"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), np.int64))
+        if self.untempered is not None:
+            object.__setattr__(self, "untempered", np.asarray(self.untempered, np.float64))
         n_items, n = self.halt.size, self.truth.size
         if self.offsets.shape != (n + 1,) or self.offsets[0] != 0 or self.offsets[-1] != n_items:
             raise ValueError(f"offsets must be {n + 1} numbers from 0 to {n_items}, found {self.offsets}")
@@ -44,6 +47,11 @@ class Traces:
     def length(self) -> Ints:
         """(S,) the stored length of each sequence."""
         return np.diff(self.offsets)
+
+    def is_halted(self, theta: float) -> NDArray[np.bool_]:
+        """(S,) whether a score of each sequence reaches θ."""
+        most: Floats = np.maximum.reduceat(self.halt, self.offsets[:-1]) if self.truth.size else self.halt
+        return most >= theta
 
     def decided(self, n_observed: Ints) -> tuple[Ints, Floats]:
         """The class of every sequence when it is decided after `n_observed` items, and its probability."""
@@ -132,10 +140,15 @@ def accuracy_at_end(traces: Traces) -> float:
     return float(np.mean(traces.decided(traces.length)[0] == traces.truth))
 
 
-def summarise_stops(traces: Traces, n_observed: Ints, n_classes: int, draws: int = 1000, seed: int = 0) -> Summary:
+def summarise_stops(
+    traces: Traces, n_observed: Ints, n_classes: int, draws: int = 1000, seed: int = 0,
+    is_known: NDArray[np.bool_] | None = None,
+) -> Summary:  # fmt: skip
     """The headline numbers when sequence s is decided after n_observed[s] items."""
     predicted, _ = traces.decided(n_observed)
-    return summarise(traces.truth, predicted, n_observed, traces.length, traces.tangle, n_classes, draws, seed)
+    return summarise(
+        traces.truth, predicted, n_observed, traces.length, traces.tangle, n_classes, draws, seed, is_known
+    )
 
 
 def _every_threshold(traces: Traces) -> tuple[Floats, Curve]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kvec.report import canvas, curves, metrics, pictures
 from kvec.report.canvas import need, to_svg, write_whole
@@ -16,12 +17,14 @@ from kvec.report.curves import Traces
 from kvec.report.metrics import Ints, Summary, harmonic_mean
 from kvec.report.portrait import draw_explanation
 from kvec.report.text import NAMES, percent
+from kvec.report.trust import trust
 from kvec.words.errors import DataError
 from kvec.words.explanation import Explanation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Bools = NDArray[np.bool_]
 STOPS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75)  # earliness of the rows in the table of operating points
 _COLOURS = {  # each colour of the pictures is a variable of the page, so that dark pages can brighten it
     canvas.INK: "ink", canvas.MUTED: "muted", canvas.GRID: "grid", canvas.PAPER: "card", canvas.BLUE: "blue",
@@ -48,43 +51,56 @@ def write_report(
     command: str = "",
     version: str = "",
     draws: int = 1000,
+    is_known: Bools | None = None,
 ) -> None:
     """Write the report of a model whose sequences halt at `threshold`, and whose dial, if any, is at `delay_cost`.
 
     `fixed_n` is the rival rule if it was chosen elsewhere (on validation data); else the best on these very sequences.
+    `is_known` tells which decisions say that they know, where some do not.
     """
     if not traces.truth.size:
         raise DataError("there is no sequence to report on; give data with at least one labelled sequence")
     n_classes = len(classes)
     n_observed = curves.stop_at_threshold(traces, threshold)
-    predicted, confidence = traces.decided(n_observed)
-    is_right = predicted == traces.truth
+    predicted, _ = traces.decided(n_observed)
+    known = np.ones(len(predicted), bool) if is_known is None else is_known
+    is_right = (predicted == traces.truth) & known
+    trusted = trust(traces, threshold)
     ratios = n_observed / traces.length
     n = fixed_n or curves.best_fixed(traces)[0]
     dial = "" if delay_cost is None else f", λ = {delay_cost:.3g}"
     by_threshold, by_fixed = curves.threshold_curve(traces), curves.fixed_curve(traces)
     rules = [
-        _rule(traces, n_observed, f"halting policy, θ = {threshold:.3g}{dial}"),
+        _rule(traces, n_observed, f"halting policy, θ = {threshold:.3g}{dial}", is_known),
         _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}"),
         _rule(traces, traces.length, "every sequence at its end"),
     ]
     drawn = {
         "curves": pictures.draw_curves(
             by_threshold, by_fixed,
-            (threshold, rules[0]["earliness"], rules[0]["accuracy"]), (n, rules[1]["earliness"], rules[1]["accuracy"]),
+            (threshold, rules[0]["earliness"], _rule(traces, n_observed, "")["accuracy"]),
+            (n, rules[1]["earliness"], rules[1]["accuracy"]),
         ),
         "earliness": pictures.draw_earliness(ratios, is_right),
-        "confusion": pictures.draw_confusion(metrics.confusion_matrix(traces.truth, predicted, n_classes), classes),
-        "reliability": pictures.draw_reliability(metrics.reliability(confidence, is_right)),
+        "confusion": pictures.draw_confusion(
+            metrics.confusion_matrix(traces.truth[known], predicted[known], n_classes), classes
+        ),
+        "reliability": pictures.draw_reliability(trusted.after, trusted.before),
+        "coverage": pictures.draw_coverage(
+            trusted.coverage, None if is_known is None else (summary.coverage, summary.known_accuracy)
+        ),
     } | ({"history": pictures.draw_history(history)} if history else {})  # fmt: skip
-    scores = metrics.per_class(traces.truth, predicted, n_observed, traces.length, n_classes)
+    scores = metrics.per_class(traces.truth, predicted, n_observed, traces.length, n_classes, is_known)
     occurring = [(classes[c], score) for c, score in enumerate(scores) if score.support or score.n_predicted]
     page = _template().render(
         title=title,
         summary=summary,
-        cards=[_card(summary, name) for name in ("hm", "accuracy", "earliness", "f1", "precision", "recall")],
+        cards=[_card(summary, name) for name in ("hm", "accuracy", "earliness", "f1", "precision", "recall")]
+        + ([] if is_known is None else [_card(summary, name) for name in metrics.ABSTAINING]),
+        n_unknown=int((~known).sum()),
+        trusted=trusted,
         rules=rules,
-        gain=_gain(traces, n_observed, curves.stop_at_fixed(traces, n), n_classes, draws),
+        gain=_gain(traces, n_observed, curves.stop_at_fixed(traces, n), n_classes, draws, is_known),
         is_fixed_given=fixed_n is not None,
         points=_points(traces, by_threshold, by_fixed, threshold),
         by_class=sorted(occurring, key=lambda row: -row[1].support),
@@ -102,33 +118,41 @@ def write_report(
 
 def _card(summary: Summary, name: str) -> dict[str, Any]:
     """One headline number: HM and F1 as numbers, shares as percentages."""
-    show = (lambda value: f"{value:.3f}") if name in NAMES else percent
+    show = (lambda value: f"{value:.3f}") if name in ("hm", "f1") else percent
     value: float = getattr(summary, name)
     low, high = summary.intervals.get(name, (value, value))
-    note = {"earliness": "lower is better", "hm": "accuracy and items saved", "accuracy": ""}.get(name, "macro")
+    notes = {
+        "earliness": "lower is better", "hm": "accuracy and items saved", "accuracy": "",
+        "coverage": "decisions that are known", "known_accuracy": "",
+    }  # fmt: skip
     return {
-        "name": NAMES.get(name, name), "value": show(value), "note": note, "has_interval": name in summary.intervals,
+        "name": NAMES.get(name, name), "value": show(value), "note": notes.get(name, "macro"),
+        "has_interval": name in summary.intervals,
         "interval": f"{show(low)} – {show(high)}", "left": 100 * low, "width": 100 * (high - low), "at": 100 * value,
     }  # fmt: skip
 
 
-def _rule(traces: Traces, n_observed: Ints, name: str) -> dict[str, Any]:
+def _rule(traces: Traces, n_observed: Ints, name: str, is_known: Bools | None = None) -> dict[str, Any]:
     """What a way of stopping achieves."""
-    right = metrics.accuracy(traces.truth, traces.decided(n_observed)[0])
+    is_right = traces.truth == traces.decided(n_observed)[0]
+    right = float(np.mean(is_right if is_known is None else is_right & is_known))
     late = metrics.earliness(n_observed, traces.length)
     items = float(np.mean(n_observed))
     return {"name": name, "accuracy": right, "earliness": late, "hm": harmonic_mean(right, late), "items": items}
 
 
-def _gain(traces: Traces, first: Ints, second: Ints, n_classes: int, draws: int) -> dict[str, float]:
+def _gain(
+    traces: Traces, first: Ints, second: Ints, n_classes: int, draws: int, is_known: Bools | None
+) -> dict[str, float]:
     """By how much the HM of one way of stopping exceeds another's, on the same resampled tangles."""
     hm = [
         metrics.bootstrap(
-            traces.truth, traces.decided(stop)[0], stop, traces.length, traces.tangle, n_classes, max(draws, 1)
+            traces.truth, traces.decided(stop)[0], stop, traces.length, traces.tangle, n_classes, max(draws, 1),
+            is_known=known,
         )["hm"]
-        for stop in (first, second)
-    ]
-    point = _rule(traces, first, "")["hm"] - _rule(traces, second, "")["hm"]
+        for stop, known in ((first, is_known), (second, None))
+    ]  # fmt: skip
+    point = _rule(traces, first, "", is_known)["hm"] - _rule(traces, second, "")["hm"]
     low, high = metrics.interval(hm[0] - hm[1], point)
     return {"point": point, "low": low, "high": high}
 

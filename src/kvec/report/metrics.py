@@ -13,6 +13,7 @@ from kvec.words.errors import DataError
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MEASURES = ("accuracy", "precision", "recall", "f1", "earliness", "hm")
+ABSTAINING = ("coverage", "known_accuracy")  # measures of decisions of which some say that they do not know
 _CHUNK = 4_000_000  # resampled tangles held at one time
 
 
@@ -30,7 +31,10 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Summary:
-    """The headline numbers of an evaluation; each interval holds 95 % of the bootstrap draws over tangles."""
+    """The headline numbers of an evaluation; each interval holds 95 % of the bootstrap draws over tangles.
+
+    A decision that says that it does not know is wrong in all but `known_accuracy`, and was given no class.
+    """
 
     accuracy: float
     precision: float
@@ -42,22 +46,14 @@ class Summary:
     n_tangles: int
     mean_n_observed: float
     intervals: dict[str, tuple[float, float]]
+    coverage: float = 1.0  # share of decisions that say that they know
+    known_accuracy: float = 0.0  # of these; 0 where there is none
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        plain: dict[str, Any] = {name: getattr(self, name) for name in MEASURES}
+        plain: dict[str, Any] = {name: getattr(self, name) for name in (*MEASURES, *ABSTAINING)}
         plain |= {"n_keys": self.n_keys, "n_tangles": self.n_tangles, "mean_n_observed": self.mean_n_observed}
         return plain | {"intervals": {name: list(ends) for name, ends in self.intervals.items()}}
-
-
-@dataclass(frozen=True)
-class Reliability:
-    """Decisions in bins of equal width of their probability; empty bins are left out."""
-
-    confidence: Floats  # mean probability in the bin
-    accuracy: Floats
-    count: Ints
-    error: float  # expected calibration error: mean distance of the two, weighted by count
 
 
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
@@ -91,7 +87,7 @@ def harmonic_mean(accuracy: float, earliness: float) -> float:
 def harmonic_means(accuracy: Floats, earliness: Floats) -> Floats:
     """`harmonic_mean` of many pairs."""
     saved = 1 - earliness
-    return _ratio(2 * saved * accuracy, saved + accuracy)
+    return ratio(2 * saved * accuracy, saved + accuracy)
 
 
 def area_under_roc(is_true: ArrayLike, score: ArrayLike) -> float:
@@ -121,29 +117,22 @@ def confusion_matrix(truth: ArrayLike, predicted: ArrayLike, n_classes: int) -> 
 
 
 def per_class(
-    truth: ArrayLike, predicted: ArrayLike, n_observed: ArrayLike, length: ArrayLike, n_classes: int
+    truth: ArrayLike,
+    predicted: ArrayLike,
+    n_observed: ArrayLike,
+    length: ArrayLike,
+    n_classes: int,
+    is_known: ArrayLike | None = None,
 ) -> tuple[ClassScore, ...]:
     """The scores of every class, by index."""
     true = _classes(truth, n_classes)
-    hits, support, given = _counts(true, _classes(predicted, n_classes), n_classes)
-    late = _ratio(np.bincount(true, np.asarray(n_observed) / np.asarray(length), n_classes), support)
-    scores = (_ratio(hits, given), _ratio(hits, support), _ratio(2 * hits, support + given))
+    hits, support, given = _counts(true, _classes(predicted, n_classes), n_classes, is_known)
+    late = ratio(np.bincount(true, np.asarray(n_observed) / np.asarray(length), n_classes), support)
+    scores = (ratio(hits, given), ratio(hits, support), ratio(2 * hits, support + given))
     return tuple(
         ClassScore(float(p), float(r), float(f), int(s), int(g), float(e) if s else None)
         for p, r, f, s, g, e in zip(*scores, support, given, late, strict=True)
     )
-
-
-def reliability(confidence: ArrayLike, is_correct: ArrayLike, bins: int = 10) -> Reliability:
-    """How often decisions of each probability were right."""
-    sure, right = np.asarray(confidence, np.float64), np.asarray(is_correct, np.float64)
-    place = np.clip((sure * bins).astype(np.int64), 0, bins - 1)
-    count = np.bincount(place, minlength=bins)
-    held = count > 0
-    mean_sure = _ratio(np.bincount(place, sure, bins), count)[held]
-    mean_right = _ratio(np.bincount(place, right, bins), count)[held]
-    error = float(np.sum(np.abs(mean_sure - mean_right) * count[held]) / count.sum())
-    return Reliability(mean_sure, mean_right, count[held], error)
 
 
 def summarise(
@@ -155,14 +144,22 @@ def summarise(
     n_classes: int,
     draws: int = 1000,
     seed: int = 0,
+    is_known: ArrayLike | None = None,
 ) -> Summary:
-    """All headline numbers of a set of decisions, one entry per sequence; no draws, no intervals."""
+    """All headline numbers of a set of decisions, one entry per sequence; no draws, no intervals.
+
+    Where some say that they do not know, `is_known` tells which do know.
+    """
     if not np.asarray(truth).size:
         raise DataError("there is no sequence to measure; give data with at least one labelled sequence")
-    right, late = accuracy(truth, predicted), earliness(n_observed, length)
-    precision, recall, f1 = macro_scores(truth, predicted, n_classes)
-    point = dict(zip(MEASURES, (right, precision, recall, f1, late, harmonic_mean(right, late)), strict=True))
-    drawn = bootstrap(truth, predicted, n_observed, length, tangle, n_classes, draws, seed) if draws else {}
+    true, given = _classes(truth, n_classes), _classes(predicted, n_classes)
+    counts = _counts(true, given, n_classes, is_known)
+    n_known = int(counts[2].sum())
+    right, late = float(counts[0].sum() / true.size), earliness(n_observed, length)
+    scores = (right, *map(float, _macro(*counts)), late, harmonic_mean(right, late))
+    point = dict(zip(MEASURES, scores, strict=True))
+    point |= {"coverage": n_known / true.size, "known_accuracy": float(counts[0].sum() / max(n_known, 1))}
+    drawn = bootstrap(truth, predicted, n_observed, length, tangle, n_classes, draws, seed, is_known) if draws else {}
     return Summary(
         **point,
         n_keys=int(np.asarray(truth).size),
@@ -181,15 +178,17 @@ def bootstrap(
     n_classes: int,
     draws: int = 1000,
     seed: int = 0,
+    is_known: ArrayLike | None = None,
 ) -> dict[str, Floats]:
     """Every measure on `draws` resamples of the tangles with replacement; the same seed draws the same tangles."""
     true, given = _classes(truth, n_classes), _classes(predicted, n_classes)
+    known = np.ones(true.size, bool) if is_known is None else np.asarray(is_known, bool)
     names, group = np.unique(np.asarray(tangle), return_inverse=True)
     n = names.size
-    right = np.flatnonzero(true == given)
+    right = np.flatnonzero((true == given) & known)
     tables = [  # what a tangle adds to the hits, the support and the predictions of each class
         np.bincount(group[rows] * n_classes + cls, minlength=n * n_classes).reshape(n, n_classes)
-        for rows, cls in ((right, true[right]), (slice(None), true), (slice(None), given))
+        for rows, cls in ((right, true[right]), (slice(None), true), (known, given[known]))
     ]
     late = np.bincount(group, np.asarray(n_observed) / np.asarray(length), n)
     added = np.concatenate([*tables, late[:, None]], axis=1, dtype=np.float64)
@@ -205,7 +204,11 @@ def bootstrap(
     n_keys = support.sum(axis=1)
     share_right, share_seen = hits.sum(axis=1) / n_keys, totals[:, -1] / n_keys
     scores = (share_right, *_macro(hits, support, predictions), share_seen, harmonic_means(share_right, share_seen))
-    return dict(zip(MEASURES, scores, strict=True))
+    drawn_measures = dict(zip(MEASURES, scores, strict=True))
+    if is_known is not None:
+        n_known = predictions.sum(axis=1)
+        drawn_measures |= {"coverage": n_known / n_keys, "known_accuracy": ratio(hits.sum(axis=1), n_known)}
+    return drawn_measures
 
 
 def interval(drawn: Floats, point: float) -> tuple[float, float]:
@@ -221,21 +224,25 @@ def _classes(given: ArrayLike, n_classes: int) -> Ints:
     return index
 
 
-def _counts(truth: Ints, predicted: Ints, n_classes: int) -> tuple[Ints, Ints, Ints]:
-    """Hits, support and predictions of each class."""
+def _counts(truth: Ints, predicted: Ints, n_classes: int, is_known: ArrayLike | None = None) -> tuple[Ints, Ints, Ints]:
+    """Hits, support and predictions of each class; what is not known is given none."""
+    support = np.bincount(truth, minlength=n_classes)
+    if is_known is not None:
+        known = np.asarray(is_known, bool)
+        truth, predicted = truth[known], predicted[known]
     hits = np.bincount(truth[truth == predicted], minlength=n_classes)
-    return hits, np.bincount(truth, minlength=n_classes), np.bincount(predicted, minlength=n_classes)
+    return hits, support, np.bincount(predicted, minlength=n_classes)
 
 
 def _macro(hits: Any, support: Any, given: Any) -> tuple[Any, Any, Any]:
     """Precision, recall and F1 averaged over the last axis, the classes; those that do not occur are left out."""
     n_occurring = np.maximum(np.sum(support + given > 0, axis=-1), 1)
-    scores = (_ratio(hits, given), _ratio(hits, support), _ratio(2 * hits, support + given))
+    scores = (ratio(hits, given), ratio(hits, support), ratio(2 * hits, support + given))
     precision, recall, f1 = (score.sum(axis=-1) / n_occurring for score in scores)
     return precision, recall, f1
 
 
-def _ratio(part: Any, whole: Any) -> Floats:
+def ratio(part: Any, whole: Any) -> Floats:
     """Part over whole, 0 where undefined."""
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
     zeros: Floats = np.zeros(np.broadcast_shapes(part.shape, whole.shape))

@@ -24,9 +24,10 @@ from kvec.report.canvas import (
     styled,
 )  # fmt: skip
 from kvec.report.curves import Curve
-from kvec.report.metrics import Floats, Ints, Reliability, harmonic_mean
+from kvec.report.metrics import Floats, Ints, harmonic_mean
 from kvec.report.places import leader_start, place_labels
 from kvec.report.text import columns, percent, plain
+from kvec.report.trust import Coverage, Reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -188,21 +189,54 @@ def draw_confusion(matrix: Ints, classes: Sequence[str]) -> Figure:
         return figure
 
 
-def draw_reliability(table: Reliability) -> Figure:
-    """How often decisions were right, against how sure they were; a dot's area is its number of sequences."""
+def draw_reliability(after: Reliability, before: Reliability | None = None) -> Figure:
+    """How often decisions were right against how sure they were, with 95 % intervals, and how many there were."""
     with styled():
-        figure = sheet(4.3, 4.0)
-        axes: Axes = figure.subplots()
+        figure = sheet(4.3, 5.0)
+        axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         axes.plot((0, 1), (0, 1), color=MUTED, lw=1, dashes=(3, 2))
         axes.text(0.06, 0.12, "as sure as right", color=MUTED, rotation=45, transform_rotates_text=True, fontsize=8)
-        axes.plot(table.confidence, table.accuracy, color=BLUE, lw=1)
-        area = 18 + 260 * table.count / max(1, table.count.max())
-        axes.scatter(table.confidence, table.accuracy, area, color=BLUE, ec=PAPER, lw=1.2, zorder=4)
-        axes.set(xlim=(0, 1.03), ylim=(0, 1.03), xlabel="probability at the decision", ylabel="share that was right")
-        axes.set_title(f"mean gap {percent(table.error)}")
-        axes.set_aspect("equal")
+        words = [("● calibrated", BLUE, after)]
+        if before is not None:
+            axes.plot(before.confidence, before.accuracy, "D", color=VERMILLION, ms=4.5, mfc="none", mew=1.2, zorder=3)
+            words.append(("◇ before", VERMILLION, before))
+        gaps = (after.accuracy - after.low, after.high - after.accuracy)
+        axes.errorbar(after.confidence, after.accuracy, gaps, fmt="o", color=BLUE, ms=5, lw=1.2, zorder=4)
+        for i, (name, colour, table) in enumerate(words):
+            text = f"{name}: ECE {table.error:.3f}, Brier {table.brier:.3f}"
+            height = 1.03 + 0.07 * (len(words) - 1 - i)
+            axes.text(0.0, height, text, color=LETTERS[colour], transform=axes.transAxes, va="bottom")
+        axes.set(xlim=(0, 1.03), ylim=(0, 1.03), ylabel="share that was right")
+        as_percent(axes.yaxis)
+        counts.bar(after.confidence, after.count, 0.05, color=BLUE, lw=0)
+        counts.set(xlabel="probability at the decision", ylabel="decisions", ylim=(0, None))
+        counts.grid(axis="x", visible=False)
+        count_by_integers(counts.yaxis, 3)
+        as_percent(counts.xaxis)
+        return figure
+
+
+def draw_coverage(coverage: Coverage, chosen: tuple[float, float] | None = None) -> Figure:
+    """The accuracy of the surest decisions against their share; `chosen` is (share, accuracy) of the known ones."""
+    with styled():
+        figure = sheet(4.3, 3.4)
+        axes: Axes = figure.subplots()
+        lowest = min(float(coverage.accuracy.min(initial=1.0)), chosen[1] if chosen else 1.0)
+        bottom = max(0.0, np.floor(10 * lowest - 0.5) / 10)
+        axes.plot(coverage.share, coverage.accuracy, color=BLUE, clip_on=False)
+        axes.set(xlim=(0, 1), ylim=(bottom, 1.0), ylabel="accuracy of these")
+        axes.set_xlabel("share of the decisions, the surest first")
         as_percent(axes.xaxis)
         as_percent(axes.yaxis)
+        if chosen is not None:
+            share, right = chosen
+            axes.plot(share, right, "o", color=VERMILLION, ms=9, mec=PAPER, mew=1.5, zorder=5, clip_on=False)
+            text = f"known: {percent(share)},\n{percent(right)} of them right"
+            side = (-9, "right") if share > 0.5 else (9, "left")
+            axes.annotate(
+                text, (share, right), (side[0], -10), textcoords="offset points", ha=side[1], va="top",
+                color=LETTERS[VERMILLION],
+            )  # fmt: skip
         return figure
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unicodedata import combining, east_asian_width
 
-from kvec.report.metrics import MEASURES, Summary
+from kvec.report.metrics import ABSTAINING, MEASURES, Summary
 from kvec.words.explanation import Explanation, Look, Step
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
-NAMES = {"f1": "F1", "hm": "HM"}
+NAMES = {"f1": "F1", "hm": "HM", "known_accuracy": "accuracy of these"}
+NOTES = {"earliness": "lower is better", "coverage": "decisions that are known; the others count as wrong above"}
 AFTER_HALT = 3  # items that are still shown after the decision
 
 
@@ -108,10 +109,10 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), right: Sequ
 def summary_text(summary: Summary) -> str:
     """The headline numbers with their intervals, and what they were measured on."""
     rows = []
-    for name in MEASURES:
+    for name in (*MEASURES, *(name for name in ABSTAINING if name in summary.intervals)):
         low, high = summary.intervals.get(name, (None, None))
         between = "" if low is None else f"{low:.4f} – {high:.4f}"
-        note = "lower is better" if name == "earliness" else ""
+        note = NOTES.get(name, "")
         rows.append((NAMES.get(name, name), f"{getattr(summary, name):.4f}", between, note))
     ending = f"{summary.n_keys:,} sequences in {summary.n_tangles:,} tangles; "
     ending += f"{summary.mean_n_observed:.1f} items seen on average"
@@ -121,11 +122,13 @@ def summary_text(summary: Summary) -> str:
 def explanation_headline(explanation: Explanation) -> str:
     """One sentence: which label, how sure, after how many items, and why then."""
     decision, steps = explanation.decision, explanation.steps
-    text = f"{plain(decision.key)} in {plain(decision.tangle)}: {plain(decision.label)} "
+    name = plain(decision.label) if decision.is_known else f"{decision.shown_label}, at best {plain(decision.label)}"
+    text = f"{plain(decision.key)} in {plain(decision.tangle)}: {name} "
     text += f"({percent(decision.probability)}) after {decision.n_observed} of {len(steps)} items, {decision.reason}"
     if decision.true_labels and decision.true_labels[0] is not None:
         truth = plain(decision.true_labels[0])
-        text += ", correct" if truth == plain(decision.label) else f", but its true label is {truth}"
+        is_right = decision.is_known and truth == plain(decision.label)
+        text += ", correct" if is_right else f", but its true label is {truth}"
     return text
 
 

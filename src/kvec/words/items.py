@@ -13,6 +13,7 @@ from kvec.words.errors import DataError
 
 TangleId = str | int
 Key = str | int
+UNKNOWN = "(unknown)"  # what people are shown in place of a label
 _PLAIN = frozenset((str, int))  # of names
 _CELLS = frozenset((str, int, float, bool, type(None)))
 
@@ -132,7 +133,8 @@ def shown(given: Any) -> str:
 class Decision:
     """The one label a sequence receives, and how many of its items were seen first.
 
-    `labels` and `probabilities` hold one entry per label column; `label` and `probability` are the first.
+    `labels` and `probabilities` hold one entry per label column; `label` and `probability` are the first. A label is
+    always the best class; where the model was asked to say so, `is_known` tells whether to believe it.
 
     >>> d = Decision("link-7", "10.0.0.1:443", 0, ("video",), (0.93,), 4, 51, Reason.HALTED)
     >>> d.id, d.label, d.earliness < 0.1
@@ -148,6 +150,8 @@ class Decision:
     length: int | None  # items of the sequence so far as known; None while it may still grow
     reason: Reason
     true_labels: tuple[str | None, ...] | None = field(default=None, compare=False)
+    is_known: bool = True  # False: too unsure, or too unlike the classes that the model knows (docs/unknown.md)
+    familiarity: float | None = None  # share of known sequences that are at least as strange, where it was asked for
 
     @property
     def id(self) -> str:
@@ -162,6 +166,11 @@ class Decision:
     def label(self) -> str:
         """The label of the first label column."""
         return self.labels[0]
+
+    @property
+    def shown_label(self) -> str:
+        """What people are shown: the label, or that it is not known."""
+        return self.labels[0] if self.is_known else UNKNOWN
 
     @property
     def probability(self) -> float:
@@ -179,11 +188,15 @@ class Decision:
         """Plain data, as `from_plain` reads it."""
         return [
             self.tangle, self.key, self.sequence, list(self.labels), list(self.probabilities), self.n_observed,
-            self.length, self.reason.value,
+            self.length, self.reason.value, self.is_known, self.familiarity,
         ]  # fmt: skip
 
     @classmethod
     def from_plain(cls, plain: list[Any]) -> Decision:
-        """Read what `to_plain` wrote."""
-        tangle, key, sequence, labels, probabilities, n_observed, length, reason = plain
-        return cls(tangle, key, sequence, tuple(labels), tuple(probabilities), n_observed, length, Reason(reason))
+        """Read what `to_plain` wrote; older states do not say whether it is known."""
+        tangle, key, sequence, labels, probabilities, n_observed, length, reason, *doubt = plain
+        is_known, familiarity = doubt or (True, None)
+        return cls(
+            tangle, key, sequence, tuple(labels), tuple(probabilities), n_observed, length, Reason(reason),
+            is_known=is_known, familiarity=familiarity,
+        )  # fmt: skip

@@ -25,7 +25,7 @@ NAME: Plain = {"name": "name", "in": "path", "required": True, "schema": {"type"
 DECISION: Plain = {
     "id": "link-7/10.0.0.1:443/0", "n": 17, "model": "default", "tangle": "link-7", "key": "10.0.0.1:443",
     "sequence": 0, "label": "video", "probability": 0.93, "labels": {"label": {"label": "video", "probability": 0.93}},
-    "n_observed": 4, "length": None, "reason": "halted", "at": 1790000000.25,
+    "n_observed": 4, "length": None, "reason": "halted", "is_known": True, "familiarity": None, "at": 1790000000.25,
 }  # fmt: skip
 ITEM: Plain = {"tangle": "link-7", "key": "10.0.0.1:443", "time": 12.5, "size": 1400, "direction": 1}
 ANSWER: Plain = {"taken": 2, "decisions": [DECISION], "refused": [{"row": 1, "detail": "column 'time': is no time"}]}
@@ -46,6 +46,8 @@ SCHEMAS: Plain = {
             "label": {"type": "string"}, "probability": {"type": "number"}, "labels": {"type": "object"},
             "n_observed": {"type": "integer"}, "length": {"type": ["integer", "null"]},
             "reason": {"enum": ["halted", "ended", "expired", "evicted", "closed"]},
+            "is_known": {"type": "boolean", "description": "False: too unsure or too strange, where the model says so."},
+            "familiarity": {"type": ["number", "null"], "description": "Where it was asked for by --at unknown_below."},
             "at": {"type": "number", "description": "When it fell, in seconds since 1970."},
         },
         "examples": [DECISION],

@@ -19,7 +19,8 @@ def decision_line(decision: Decision, n: int, model: str, label_names: Sequence[
         "id": decision.id, "n": n, "model": model, "tangle": decision.tangle, "key": decision.key,
         "sequence": decision.sequence, "label": decision.label, "probability": decision.probability,
         "labels": _labels(label_names, decision.labels, decision.probabilities), "n_observed": decision.n_observed,
-        "length": decision.length, "reason": decision.reason.value, "at": wall,
+        "length": decision.length, "reason": decision.reason.value, "is_known": decision.is_known,
+        "familiarity": decision.familiarity, "at": wall,
     })  # fmt: skip
 
 

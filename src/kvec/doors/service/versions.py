@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from kvec import __version__
-from kvec.decide.deployed import Deployed, deploy, trade_off
+from kvec.decide.deployed import Deployed, deploy, validation_of
 from kvec.decide.folder import as_damage, read_folder
-from kvec.decide.operating import Held, OperatingPoint, require_turnable
+from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.promise import Promise
-from kvec.decide.targets import Target, with_classes
+from kvec.decide.targets import Target
+from kvec.decide.unknown import WORDS, Unknown, settle
 
 POINTS = 60  # of the curve that is told
 
@@ -25,7 +28,8 @@ class Version:
 
     base: Deployed  # as the folder has it
     point: OperatingPoint
-    held: Held
+    unknown: Unknown  # when a decision there says that it does not know
+    kept: Mapping[str, npt.NDArray[Any]]  # of the validation sequences
 
     @classmethod
     def read(cls, path: Path, target: Target | None = None) -> Version:
@@ -33,28 +37,34 @@ class Version:
         folder = read_folder(path)
         with as_damage(path):
             base = deploy(folder)
-            version = cls(base, base.operating_point, trade_off(folder))
+            version = cls(base, base.operating_point, base.unknown, validation_of(folder))
         return version.aimed(target) if target else version
 
     def aimed(self, target: Target) -> Version:
         """The same model at the point that meets a target best; one that none meets is refused."""
-        require_turnable(self.base.config)
         classes = self.base.vocabulary.labels[0]
-        return self.at(self.held.choose(with_classes(target, classes), self.point))
+        point, unknown = settle(target, self.kept, self.point, self.unknown, classes, self.base.config)
+        return replace(self, point=point, unknown=unknown)
 
     def at(self, point: OperatingPoint) -> Version:
         """The same model at this point."""
-        return replace(self, point=point)
+        return replace(self, point=point, unknown=self.unknown.settled(self.kept, point))
+
+    @cached_property
+    def held(self) -> Held:
+        """What validation told of the trade-off."""
+        return Held.of(self.kept)
 
     @cached_property
     def model(self) -> Deployed:
         """The model as a stream runs it."""
-        return self.base if self.point == self.base.operating_point else self.base.turned(self.point)
+        return replace(self.base.turned(self.point), unknown=self.unknown)
 
     @property
     def mark(self) -> list[Any]:
         """By what a state knows the version that it was started with."""
-        return [self.base.hash, self.point.threshold, self.point.delay_cost]
+        words = [float(getattr(self.unknown, word)) for word in WORDS]
+        return [self.base.hash, self.point.threshold, self.point.delay_cost, *words]
 
     def told(self, point: OperatingPoint) -> dict[str, Any]:
         """A point with what it gave on validation."""
