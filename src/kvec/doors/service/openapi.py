@@ -46,7 +46,7 @@ SCHEMAS: Plain = {
             "label": {"type": "string"}, "probability": {"type": "number"}, "labels": {"type": "object"},
             "n_observed": {"type": "integer"}, "length": {"type": ["integer", "null"]},
             "reason": {"enum": ["halted", "ended", "expired", "evicted", "closed"]},
-            "is_known": {"type": "boolean", "description": "False: too unsure or too strange, where the model says so."},
+            "is_known": {"type": "boolean", "description": "False: too unsure or too strange, if asked to say so."},
             "familiarity": {"type": ["number", "null"], "description": "Where it was asked for by --at unknown_below."},
             "at": {"type": "number", "description": "When it fell, in seconds since 1970."},
         },
