@@ -29,7 +29,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 HERE = Path(__file__).resolve().parent
 BATCH = 256
 FEW = 8  # items of a batch from each of a crowd
-TANGLES = 500  # watched at once, at the most
+TANGLES = 64  # watched at once, at the most
 RAW = """
 import json, sys, time
 from kvec.decide.deployed import load_deployed
@@ -171,9 +171,8 @@ def main() -> None:
             results["as_fast_as_it_goes"] = wrk(server, bodies, 4, given.seconds)
             pause = 8 * BATCH / given.rate
             results["steady"] = wrk(server, bodies, 8, given.seconds, pause)
-            results["crowd"] = wrk(
-                server, bodies, given.connections, given.seconds, given.connections * BATCH / given.rate
-            )
+            crowd, few = given.connections, folder / f"bodies-{FEW}.json"
+            results["crowd"] = wrk(server, few, crowd, given.seconds, crowd * FEW / given.rate, FEW)
             results["memory_mb"] = {
                 "first": server.samples[5][1], "last": server.samples[-1][1],
                 "most": max(mb for _, mb in server.samples),

@@ -227,7 +227,7 @@ def test_keys_are_found_by_text_and_labels_are_counted_once(lively: Trained, tmp
     decision = told(served)[-1]
     _, trace = served.about(str(decision["tangle"]), str(decision["key"]))
     assert trace is not None and trace.decision is not None and trace.decision.label == decision["label"]
-    assert trace.items[decision["n_observed"] - 1].halt >= served.stream.threshold or decision["reason"] != "halted"
+    assert trace.traced()[decision["n_observed"] - 1].halt >= served.stream.threshold or decision["reason"] != "halted"
     named = {"tangle": str(decision["tangle"]), "key": decision["key"]}
     told_labels = [{**named, "label": decision["label"]}, {**named, "label": "nonsense"}, {"key": 1.5, "label": "web"}]
     body = orjson.dumps(told_labels)

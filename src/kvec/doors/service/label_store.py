@@ -55,7 +55,7 @@ class LabelStore:
             self._base.execute("BEGIN")
             for (tangle, key, sequence), label, said, trace, now in rows:
                 is_its = trace is not None and trace.sequence == sequence
-                items = [[one.time, one.value] for one in trace.items] if trace is not None and is_its else []
+                items = [[one.time, one.value] for one in trace.traced()] if trace is not None and is_its else []
                 self._base.execute(
                     "INSERT OR REPLACE INTO labels (tangle, key, sequence, label, labelled_at, decided, probability, "
                     "n_observed, reason, n, decided_at, items) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

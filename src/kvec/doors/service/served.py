@@ -38,7 +38,7 @@ from kvec.words.errors import SettingError
 from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
 
-SHARE = 100  # saving takes no more than one in so many seconds
+SHARE = 300  # saving takes no more than one in so many seconds
 
 
 class Served:

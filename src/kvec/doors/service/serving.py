@@ -40,6 +40,7 @@ from kvec.words.plain import require_choice
 MOST_NAME = 64  # characters of a model's name
 GRACE = 10  # seconds that answers under way are given at the end
 SWITCH = 0.001  # seconds after which a busy thread lets the other one work
+COLLECT = (50_000, 20, 100)  # items are many small objects without circles: looking for these too often costs a tenth
 SPARE_FILES = 128  # beside connections
 
 
@@ -108,6 +109,7 @@ def _run(service: Service, listening: socket.socket, wishes: Wishes) -> None:
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECT)
     config = uvicorn.Config(
         build(service), http=protocol_of(wishes.bounds), ws="websockets-sansio", loop="auto", log_config=quiet(),
         access_log=False, server_header=False, timeout_keep_alive=75, timeout_graceful_shutdown=GRACE,

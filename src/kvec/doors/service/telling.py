@@ -42,7 +42,7 @@ def key_told(status: Status | None, trace: Trace | None, label_names: Sequence[s
             "label": decision.label, "probability": decision.probability,
             "labels": _labels(label_names, decision.labels, decision.probabilities),
             "n_observed": decision.n_observed, "reason": decision.reason.value,
-            "halt_probability": trace.items[-1].halt,
+            "halt_probability": trace.traced()[-1].halt,
         }  # fmt: skip
     else:
         return None
@@ -67,7 +67,7 @@ def _items(trace: Trace) -> list[dict[str, Any]]:
             "i": one.place, "time": one.time, "value": one.value, "halt": one.halt,
             "probabilities": dict(zip(trace.classes, one.probabilities, strict=True)),
         }
-        for one in trace.items
+        for one in trace.traced()
     ]  # fmt: skip
 
 

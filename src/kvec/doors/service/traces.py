@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.deployed import Deployed
@@ -20,6 +21,7 @@ MOST_ITEMS = 256  # of a key, the newest
 ITEMS_PER_KEY = 32  # over all keys, on the average
 
 Name = tuple[TangleId, Key]
+Kept = tuple[int, float | None, Mapping[str, Any], float, bytes]  # as `Traced`, with the probabilities as bytes
 
 
 class Traced(NamedTuple):
@@ -27,7 +29,7 @@ class Traced(NamedTuple):
 
     place: int  # in its sequence
     time: float | None
-    value: dict[str, Any]
+    value: Mapping[str, Any]
     halt: float
     probabilities: tuple[float, ...]  # by class of the first label column
 
@@ -42,8 +44,15 @@ class Trace:
     classes: tuple[str, ...]
     session: int = -1  # so many sessions before the newest one
     session_value: Any = None
-    items: deque[Traced] = field(default_factory=lambda: deque(maxlen=MOST_ITEMS))
+    items: deque[Kept] = field(default_factory=lambda: deque(maxlen=MOST_ITEMS))
     decision: Decision | None = None
+
+    def traced(self) -> list[Traced]:
+        """The items that are kept, oldest first."""
+        return [
+            Traced(place, time, value, halt, tuple(np.frombuffer(raw, np.float32).tolist()))
+            for place, time, value, halt, raw in self.items
+        ]
 
 
 class Traces:
@@ -64,29 +73,28 @@ class Traces:
     def heard(self, model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> None:
         """Keep items with what was said of them."""
         halts = halting_scores(model, booked, said).tolist()
-        shares = class_probabilities(model, booked, said).tolist()
-        gap, classes = model.schema.session_gap, model.vocabulary.labels[0]
-        shown: list[Shown] = []
-        watches = self._watches
-        places = _places(model) if watches else []
-        for one, halt, probabilities in zip(booked, halts, shares, strict=True):
+        shares = class_probabilities(model, booked, said).astype(np.float32)
+        raw, width = shares.tobytes(), shares.itemsize * shares.shape[1]
+        gap, classes, watches = model.schema.session_gap, model.vocabulary.labels[0], self._watches
+        sessions: list[int] = []
+        start = 0
+        for one, halt in zip(booked, halts, strict=True):
             trace = self._trace(one.live, classes)
-            self.n_opened += one.position == 0
+            if one.position == 0:
+                self.n_opened += 1
             if one.coded.session != trace.session_value or (gap and one.gap is not None and one.gap > gap):
                 trace.session_value, trace.session = one.coded.session, trace.session + 1
-            self._n_items += len(trace.items) < MOST_ITEMS
+            if len(trace.items) < MOST_ITEMS:
+                self._n_items += 1
             item = one.item
-            value: dict[str, Any] = item.value  # type: ignore[assignment]  # a copy of the stream's own
-            trace.items.append(Traced(one.position, item.time, value, halt, tuple(probabilities)))
+            trace.items.append((one.position, item.time, item.value, halt, raw[start : start + width]))
+            start += width
             if watches:
-                best = max(probabilities)
-                codes = [one.coded.codes[place] - FIRST_KNOWN for place in places]
-                shown.append(Shown(
-                    (item.tangle, item.key, one.live.number), one.position, item.time, codes, trace.session, halt,
-                    probabilities.index(best), best,
-                ))  # fmt: skip
-        for watch in watches:
-            watch.add_items(shown)
+                sessions.append(trace.session)
+        if watches:
+            shown = _shown(model, booked, halts, shares, sessions)
+            for watch in watches:
+                watch.add_items(shown)
         while self._n_items > self._most and len(self._traces) > 1:
             self._forget()
 
@@ -129,7 +137,18 @@ class Traces:
         self._n_items -= len(oldest.items)
 
 
-def _places(model: Deployed) -> list[int]:
-    """Where the first code of each embedded field stands among an item's codes."""
+def _shown(
+    model: Deployed, booked: Sequence[Booked], halts: Sequence[float], shares: npt.NDArray[np.float32],
+    sessions: Sequence[int],
+) -> list[Shown]:  # fmt: skip
+    """Items as they are drawn."""
     sizes = [len(field.sizes) for field in model.vocabulary.coded]
-    return [sum(sizes[:i]) for i in range(len(sizes))]
+    places = [sum(sizes[:i]) for i in range(len(sizes))]  # of the first code of each field
+    tops, bests = shares.argmax(axis=1).tolist(), shares.max(axis=1).tolist()
+    return [
+        Shown(
+            (one.item.tangle, one.item.key, one.live.number), one.position, one.item.time,
+            [one.coded.codes[place] - FIRST_KNOWN for place in places], session, halt, top, best,
+        )
+        for one, session, halt, top, best in zip(booked, sessions, halts, tops, bests, strict=True)
+    ]  # fmt: skip
