@@ -15,6 +15,7 @@ from tests.decide.made_promise import watched
 
 import kvec
 from kvec.decide.risk import units_needed
+from kvec.doors.service.bounds import Bounds
 from kvec.learn.display import SCORES, TERMS
 from kvec.words import schema
 from kvec.words.config import PRESETS, Config
@@ -194,3 +195,8 @@ def test_links_point_to_files_that_exist(page: Path) -> None:
     missing = [link for link in links if ":" not in link and not (page.parent / link).exists()]
     assert links
     assert not missing
+
+
+def test_the_bounds_of_the_service_are_told_with_their_defaults() -> None:
+    told = table_rows(text_of("serve.md"))
+    assert told == {f"--{entry.name.replace('_', '-')}": repr(entry.default) for entry in fields(Bounds)}
