@@ -31,6 +31,8 @@ def serving(lively: Trained, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         lively.model, "--state", folder / "kept", "--token-file", folder / "tokens", "--timeout", "2",
         "--max-body", "1000000", "--max-line", "50000", "--keep-decisions", "20",
     )  # fmt: skip
+    with Client(found.url, token=TOKEN) as client:
+        client.send(rows_of(lively, 3))  # so that there is a state to keep, whichever tests follow
     yield found
     assert found.stop() == 0
     assert any("stopped; the state is kept in" in line for line in found.lines)

@@ -115,17 +115,19 @@ def _run(service: Service, listening: socket.socket, wishes: Wishes) -> None:
         access_log=False, server_header=False, timeout_keep_alive=75, timeout_graceful_shutdown=GRACE,
         ws_max_size=wishes.bounds.max_body, lifespan="on", backlog=1024,
     )  # fmt: skip
-    server = _Server(config, service, wishes)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    service.hub.start()
-    try:
+
+    def tell() -> None:
         say(f"serving {', '.join(service.hub.served)} at {address}")
         if service.replay is not None:
             service.replay.start()
         if wishes.on_start is not None:
             wishes.on_start(address)
-        server.run(sockets=[listening])
+
+    service.hub.start()
+    try:
+        _Server(config, service, wishes, tell).run(sockets=[listening])
     finally:
         if service.replay is not None:
             service.replay.stop()
@@ -136,9 +138,11 @@ def _run(service: Service, listening: socket.socket, wishes: Wishes) -> None:
 class _Server(uvicorn.Server):
     """The server, which ends with 0 when it is asked to stop, and reads models again on SIGHUP."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, wishes: Wishes) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, wishes: Wishes, when_ready: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._service, self._wishes = service, wishes
+        self._service, self._wishes, self._when_ready = service, wishes, when_ready
         self._reloading: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -147,10 +151,12 @@ class _Server(uvicorn.Server):
         self._captured_signals.clear()  # else they would be raised again at the end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and hear SIGHUP."""
+        """Listen, hear signals, and only then say so."""
         await super().startup(sockets)
         if hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+        if self.started:
+            self._when_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, let those who wait go, and finish what is under way."""
