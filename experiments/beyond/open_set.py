@@ -11,7 +11,6 @@ part, octave by octave, and the share of the held-out class that has a p-value o
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,19 +18,18 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import torch
+from common import add_rows, some_table
 
-import kvec
 from kvec.decide.model import run_blocks
 from kvec.decide.triggers.base import logs_of
 from kvec.decide.usual import Usual
 from kvec.estimator import KVEC
-from kvec.read.rows import read_table
 from kvec.read.table import Table
+from kvec.report.metrics import area_under_roc
 from kvec.tangle.batch import Batch, plan_batches
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.tangling import Split
 from kvec.tangle.visibility import make_rule
-from kvec.words.schema import Schema
 
 SCORES = ("max_probability", "entropy", "energy", "max_logit", "distance", "relative_logits", "relative")
 LEVEL = 0.05
@@ -46,18 +44,19 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the tangles")
     parser.add_argument("--classes", type=int, default=3, help="so many are held out, one at a time")
     parser.add_argument("--seeds", default="0")
+    parser.add_argument("--tangles", type=int, default=700, help="made ones")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("-o", "--out", type=Path, default=Path(__file__).with_name("open_set.csv"))
     given = parser.parse_args()
     torch.set_num_threads(1)
-    table = _table(given.data, given.schema, given.share)
+    table = some_table(given.data, given.schema, given.share, given.tangles)
     label = pl.col(f"label.{table.schema.label_names[0]}")
     names = table.frame.select(label.unique().sort()).to_series().to_list()
     for seed in map(int, given.seeds.split(",")):
         for left_out in names[: given.classes]:
             rows = measure(table, label, left_out, seed, given.epochs)
             about = {"data": given.name, "share": given.share, "left_out": left_out, "seed": seed}
-            _add(given.out, [about | row for row in rows])
+            add_rows(given.out, [about | row for row in rows])
 
 
 def measure(table: Table, label: pl.Expr, left_out: object, seed: int, epochs: int) -> list[dict[str, object]]:
@@ -108,8 +107,9 @@ def compared(kept: Mapping[str, np.ndarray]) -> list[dict[str, object]]:
             asked = strange["test"][score]
             p = p_values(strange["validation"][score], seen["validation"], asked, seen["test"])
             rows.append({
-                "where": where, "score": score, "auc": round(auc(asked, is_new), 4),
-                "auc_by_octave": round(auc(-p, is_new), 4), "found": round(float((p <= LEVEL)[is_new].mean()), 4),
+                "where": where, "score": score, "auc": round(area_under_roc(is_new, asked), 4),
+                "auc_by_octave": round(area_under_roc(is_new, -p), 4),
+                "found": round(float((p <= LEVEL)[is_new].mean()), 4),
                 "false_alarms": round(float((p <= LEVEL)[~is_new].mean()), 4), "new": int(is_new.sum()),
                 "known": int((~is_new).sum()), "mean_n_observed": round(float(kept[f"test.{where}.n"].mean()), 2),
             })  # fmt: skip
@@ -187,14 +187,6 @@ def p_values(known: np.ndarray, known_in: np.ndarray, asked: np.ndarray, asked_i
     return found
 
 
-def auc(strange: np.ndarray, is_new: np.ndarray) -> float:
-    """How often a new one is stranger than a known one; ties count half."""
-    _, ranks, counts = np.unique(strange, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - (counts - 1) / 2
-    n, m = is_new.sum(), (~is_new).sum()
-    return float((middle[ranks][is_new].sum() - n * (n + 1) / 2) / (n * m)) if n and m else float("nan")
-
-
 def octaves(n: np.ndarray) -> np.ndarray:
     return np.frexp(n.astype(np.float64))[1] - 1
 
@@ -207,25 +199,6 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 def _logsumexp(logits: np.ndarray) -> np.ndarray:
     best = logits.max(axis=1)
     return best + np.log(np.exp(logits - best[:, None]).sum(axis=1))
-
-
-def _table(data: str, schema: Path | None, share: float) -> Table:
-    if data == "made":
-        return read_table(kvec.synthetic.demo_traffic(700), kvec.synthetic.DEMO_SCHEMA)
-    table = read_table(data, Schema.from_toml(schema) if schema else None)
-    if share < 1:
-        some = Split.of(table.frame, (share, (1 - share) / 2, (1 - share) / 2), 0)
-        table = replace(table, frame=some.part(table.frame, "train"))
-    return table
-
-
-def _add(path: Path, rows: list[dict[str, object]]) -> None:
-    is_new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -14,24 +14,21 @@ is the cost on the other half of the best point of the dial's own path, where θ
 from __future__ import annotations
 
 import argparse
-import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from common import add_rows, some_table
 
-import kvec
 from kvec.decide.dial import LEAST, MOST
-from kvec.decide.held import held_out, scores_of
+from kvec.decide.held import held_out, scores_of, some_of
 from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.readiness import Readiness
 from kvec.decide.replaying import score_table
 from kvec.estimator import KVEC
-from kvec.read.rows import read_table
 from kvec.read.table import Table
 from kvec.tangle.tangling import Split
-from kvec.words.schema import Schema
 
 COSTS = (0.1, 0.3, 1.0, 3.0)  # μ: what reading a whole sequence costs, in errors
 CANDIDATES, SWEEPS, DELAYS = 25, 4, 16
@@ -66,6 +63,7 @@ def main() -> None:
     parser.add_argument("--schema", type=Path)
     parser.add_argument("--name", default="made")
     parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--tangles", type=int, default=800, help="made ones")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--halves", type=int, default=10, choices=T)
     parser.add_argument("--seed", type=int, default=0)
@@ -73,7 +71,7 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, default=Path(__file__).with_name("per_class.csv"))
     given = parser.parse_args()
     torch.set_num_threads(1)
-    table = _table(given.data, given.schema, given.share)
+    table = some_table(given.data, given.schema, given.share, given.tangles)
     held, readiness = scored(table, given.seed, given.epochs, tuple(map(float, given.split.split(":"))))
     for trigger in ("hazard", "calibrated"):
         arrays = held
@@ -83,7 +81,7 @@ def main() -> None:
         for row in compared(arrays, given.halves):
             about = {"data": given.name, "share": given.share, "split": given.split, "epochs": given.epochs}
             about |= {"seed": given.seed, "trigger": trigger}
-            _add(given.out, about | row)
+            add_rows(given.out, [about | row])
             print(*(about | row).values(), sep=", ", flush=True)
 
 
@@ -99,13 +97,13 @@ def scored(table: Table, seed: int, epochs: int, shares: tuple[float, ...]) -> t
 
 def compared(arrays: dict[str, np.ndarray], halves: int) -> list[dict[str, object]]:
     """One threshold for all against one for each class, by the cost of reading."""
-    whole = Held.of(arrays)
-    tangle = arrays["tangle"][arrays["labels"][:, 0] >= 0]
+    arrays = some_of(arrays, arrays["labels"][:, 0] >= 0)
+    whole, tangle = Held.of(arrays), arrays["tangle"]
     names = np.unique(tangle)
     found: dict[float, list[tuple[float, ...]]] = {mu: [] for mu in COSTS}
     for draw in range(halves):
         is_first = np.isin(tangle, np.random.default_rng(draw).permutation(names)[: len(names) // 2])
-        first, second = _some(whole, is_first), _some(whole, ~is_first)
+        first, second = (Held.of(some_of(arrays, chosen)) for chosen in (is_first, ~is_first))
         every = grid(first)
         for mu in COSTS:
             point = cheapest(every, mu)
@@ -141,7 +139,7 @@ def compared(arrays: dict[str, np.ndarray], halves: int) -> list[dict[str, objec
 def grid(half: Held) -> list[tuple[OperatingPoint, float, float]]:
     """One threshold for all at every delay cost of a few: accuracy and earliness of each pair."""
     found = []
-    for cost in np.geomspace(LEAST, MOST, DELAYS) if half.n_knots > 1 else [None]:
+    for cost in np.geomspace(LEAST, MOST, DELAYS) if half.knots is not None else [None]:
         part = part_of(half, None if cost is None else float(cost))
         highest = np.maximum.reduceat(part.score, part.offsets[:-1])
         thetas = np.append(np.unique(np.quantile(np.append(part.score, highest), np.linspace(0, 1, 2 * CANDIDATES))), 2)
@@ -190,31 +188,6 @@ def ascended(part: Part, start: np.ndarray, mu: float) -> np.ndarray:
 def _cost(part: Part, thresholds: np.ndarray, mu: float) -> float:
     right, late = part.measured(part.stops(thresholds[None]))
     return float(1 - right[0] + mu * late[0])
-
-
-def _some(whole: Held, chosen: np.ndarray) -> Held:
-    items = np.repeat(chosen, whole.length)
-    offsets = np.concatenate([[0], np.cumsum(whole.length[chosen])])
-    return Held(offsets, whole.knots[items], whole.predicted[items], whole.truth[chosen], None)
-
-
-def _table(data: str, schema: Path | None, share: float) -> Table:
-    if data == "made":
-        return read_table(kvec.synthetic.demo_traffic(800), kvec.synthetic.DEMO_SCHEMA)
-    table = read_table(data, Schema.from_toml(schema) if schema else None)
-    if share < 1:
-        some = Split.of(table.frame, (share, (1 - share) / 2, (1 - share) / 2), 0)
-        table = replace(table, frame=some.part(table.frame, "train"))
-    return table
-
-
-def _add(path: Path, row: dict[str, object]) -> None:
-    is_new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(row), lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ confidence.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from kvec.decide.bounds import p_values
 from kvec.decide.risk import units_needed
@@ -126,10 +126,7 @@ def main() -> None:
                 row |= simulate(world, bound, alpha, wishes.draws)
                 rows.append(row | {"mean_risk_over_alpha": f"{row['mean_risk_over_alpha']:.4f}"})
                 print(*rows[-1].values(), f"{time.perf_counter() - started:.1f} s", sep=", ", flush=True)
-    with wishes.output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    pl.DataFrame(rows).write_csv(wishes.output)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ exceeds α, the earliness that was reached, and the median λ.
 from __future__ import annotations
 
 import argparse
-import csv
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from kvec.decide.guarantee import Calibration, Wish
 from kvec.decide.operating import Held
@@ -82,10 +82,7 @@ def main() -> None:
                 rows.append({"kind": kind, "alpha": alpha, "bound": bound} | {k: round(v, 5) for k, v in found.items()})
                 print(*rows[-1].values(), sep=", ", flush=True)
     if wishes.output:
-        with wishes.output.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        pl.DataFrame(rows).write_csv(wishes.output)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,22 @@ import typer
 from typer import Argument, Option
 
 from kvec.doors.dialing import At, target_of
+from kvec.doors.limit_flags import (
+    Duplicates,
+    Expiry,
+    Idle,
+    Late,
+    MaxCachedItems,
+    MaxLiveKeys,
+    MaxTangles,
+    Reorder,
+)
 from kvec.doors.messages import say
 from kvec.words.errors import MissingExtra
 
 PACKAGES = ("starlette", "uvicorn", "httptools", "websockets", "orjson", "prometheus_client")
 _STATE = "State and models"
 _BOUNDS = "Bounds of requests (see docs/serve.md)"
-_LIMITS = "Limits of the stream (see docs/stream.md)"
 _REPLAY = "Replay"
 
 
@@ -29,10 +38,6 @@ def require_extra() -> None:
 
 def _bound(flag: str, metavar: str, help: str, default: str) -> Any:
     return Option(flag, metavar=metavar, help=help, rich_help_panel=_BOUNDS, show_default=default)
-
-
-def _limit(flag: str, metavar: str, help: str) -> Any:
-    return Option(flag, metavar=metavar, help=help, rich_help_panel=_LIMITS, show_default=False)
 
 
 def serve(
@@ -92,20 +97,14 @@ def serve(
     keep_traces: Annotated[
         int | None, _bound("--keep-traces", "N", "The newest keys with what was said of each item.", "2000")
     ] = None,
-    max_live_keys: Annotated[int | None, _limit("--max-live-keys", "N", "Sequences watched at once.")] = None,
-    max_tangles: Annotated[int | None, _limit("--max-tangles", "N", "Tangles watched at once.")] = None,
-    max_cached_items: Annotated[
-        int | None, _limit("--max-cached-items", "N", "Items that others may still see.")
-    ] = None,
-    expiry: Annotated[
-        float | None, _limit("--expiry", "SECONDS", "After so long a silence by the items' clock a sequence is over.")
-    ] = None,
-    idle: Annotated[float | None, _limit("--idle", "SECONDS", "The same by the wall clock.")] = None,
-    late: Annotated[str | None, _limit("--late", "take|drop", "Items older than their tangle's clock.")] = None,
-    reorder: Annotated[
-        float | None, _limit("--reorder", "SECONDS", "Hold items back so that late ones find their place.")
-    ] = None,
-    duplicates: Annotated[str | None, _limit("--duplicates", "take|drop", "Items that come twice at one time.")] = None,
+    max_live_keys: MaxLiveKeys = None,
+    max_tangles: MaxTangles = None,
+    max_cached_items: MaxCachedItems = None,
+    expiry: Expiry = None,
+    idle: Idle = None,
+    late: Late = None,
+    reorder: Reorder = None,
+    duplicates: Duplicates = None,
 ) -> None:
     """Serve models day and night: items come by HTTP, decisions go out as they fall, and a page shows the stream.
 

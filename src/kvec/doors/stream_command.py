@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from kvec.doors.dialing import At, target_of
-from kvec.words.limits import Limits
+from kvec.doors.limit_flags import (
+    Duplicates,
+    Expiry,
+    Idle,
+    Late,
+    MaxCachedItems,
+    MaxLiveKeys,
+    MaxTangles,
+    Reorder,
+)
 
 _STATE = "Stopping and going on"
-_LIMITS = "Limits (see docs/stream.md)"
-
-
-def _limit(flag: str, metavar: str, help: str, default: str = "") -> Any:
-    """A limit; where nothing is said of its default, it is the one that limits have."""
-    default = default or str(getattr(Limits, flag.removeprefix("--").replace("-", "_")))
-    return Option(flag, metavar=metavar, help=help, rich_help_panel=_LIMITS, show_default=default)
 
 
 def stream(
@@ -82,23 +84,14 @@ def stream(
     take_over: Annotated[
         bool, Option("--take-over", help="Let MODEL take over a state of another.", rich_help_panel=_STATE)
     ] = False,
-    max_live_keys: Annotated[int | None, _limit("--max-live-keys", "N", "Sequences watched at once.")] = None,
-    max_tangles: Annotated[int | None, _limit("--max-tangles", "N", "Tangles watched at once.")] = None,
-    max_cached_items: Annotated[
-        int | None, _limit("--max-cached-items", "N", "Items that others may still see.")
-    ] = None,
-    expiry: Annotated[
-        float | None,
-        _limit(
-            "--expiry", "SECONDS", "After so long a silence by the items' clock a sequence is over.", "the schema's"
-        ),
-    ] = None,
-    idle: Annotated[float | None, _limit("--idle", "SECONDS", "The same by the wall clock.", "never")] = None,
-    late: Annotated[str | None, _limit("--late", "take|drop", "Items older than their tangle's clock.")] = None,
-    reorder: Annotated[
-        float | None, _limit("--reorder", "SECONDS", "Hold items back so that late ones find their place.")
-    ] = None,
-    duplicates: Annotated[str | None, _limit("--duplicates", "take|drop", "Items that come twice at one time.")] = None,
+    max_live_keys: MaxLiveKeys = None,
+    max_tangles: MaxTangles = None,
+    max_cached_items: MaxCachedItems = None,
+    expiry: Expiry = None,
+    idle: Idle = None,
+    late: Late = None,
+    reorder: Reorder = None,
+    duplicates: Duplicates = None,
 ) -> None:
     """Decide while items arrive: each sequence once, as soon as the model is sure.
 

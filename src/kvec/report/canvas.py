@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import warnings
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvec.words.errors import MissingExtra, SettingError
+from kvec.words import extras
+from kvec.words.errors import SettingError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,11 +44,7 @@ _STYLE: dict[str, Any] = {
 
 def need(module: str) -> Any:
     """A module of the extra `report`, or a word on how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        missing = module.partition(".")[0]
-        raise MissingExtra(f"reports and pictures need {missing}; pip install 'kvec[report]'") from error
+    return extras.need(module, "reports and pictures need", "report")
 
 
 @contextmanager

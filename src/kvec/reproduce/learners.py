@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kvec.words.errors import MissingExtra
+from kvec.words import extras
 
 Ints = npt.NDArray[np.int64]
 Learn = Callable[[Any, Ints, Any, Ints, int], Any]  # rows and classes to learn from, to choose by; seed
@@ -29,11 +28,7 @@ class Learner:
 
 def need_learner(module: str) -> Any:
     """A module of the extra `reproduce`, or a word on how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        missing = module.partition(".")[0]
-        raise MissingExtra(f"prefix classifiers need {missing}; pip install 'kvec[reproduce]'") from error
+    return extras.need(module, "prefix classifiers need", "reproduce")
 
 
 def learn_trees(rows: Any, truth: Ints, held: Any, held_truth: Ints, seed: int) -> Any:

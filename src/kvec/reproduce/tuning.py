@@ -20,7 +20,8 @@ from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.pool import Finished, run_cells
 from kvec.reproduce.trainings import TRAININGS
 from kvec.words.config import Config
-from kvec.words.errors import DataError, KvecError, MissingExtra
+from kvec.words.errors import DataError, KvecError
+from kvec.words.extras import need
 
 Space = dict[str, tuple[float, float, bool] | tuple[str, ...]]  # least, most, whether on a log scale; or choices
 _RATE: Space = {"training.learning_rate": (5e-4, 6e-3, True)}
@@ -210,9 +211,6 @@ def _suggested(trial: Any, setting: str, space: tuple[Any, ...]) -> Any:
 
 
 def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise MissingExtra("kvec reproduce tune needs optuna; pip install 'kvec[reproduce]'") from None
+    optuna = need("optuna", "kvec reproduce tune needs", "reproduce")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

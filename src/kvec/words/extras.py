@@ -1,0 +1,16 @@
+"""Packages that only some doors need: loaded when they are, or a word on how to install them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from kvec.words.errors import MissingExtra
+
+
+def need(module: str, wish: str, extra: str) -> Any:
+    """A module of an extra, for a wish that reads like "reports and pictures need"."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(f"{wish} {module.partition('.')[0]}; pip install 'kvec[{extra}]'") from error
