@@ -22,9 +22,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "experiments" / "beyond"
 def test_every_script_adds_its_rows(words: str, n_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script, *given = words.split()
     monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.delitem(sys.modules, "common", raising=False)  # others have one of this name too
     monkeypatch.setattr(sys, "argv", [script, *given, "-o", str(tmp_path / "rows.csv")])
     runpy.run_path(str(FOLDER / script), run_name="__main__")
-    monkeypatch.delitem(sys.modules, "common")
     with (tmp_path / "rows.csv").open(encoding="utf-8", newline="") as file:
         assert len(list(csv.DictReader(file))) == n_rows

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import torch
-from common import add_rows, some_table
+from trying import add_rows, some_table
 
 from kvec.decide.model import run_blocks
 from kvec.decide.triggers.base import logs_of

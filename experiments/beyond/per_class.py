@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import add_rows, some_table
+from trying import add_rows, some_table
 
 from kvec.decide.dial import LEAST, MOST
 from kvec.decide.held import held_out, scores_of, some_of
