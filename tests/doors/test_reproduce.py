@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import os
 import re
@@ -179,6 +180,42 @@ def test_the_plan_is_listed(faked: Callable[..., int], tmp_path: Path, capsys: p
     assert "ablation           6     1" in listed
     assert "done   planted/kvec-no-key/0  0:00" in listed
     assert re.search(r"\d+ cells: 1 done, \d+ to do, about 0:\d\d with 1 job\n", listed)
+
+
+def test_stale_cells_are_told_and_run_again(
+    faked: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert faked("ablation", "--out", tmp_path, "--only", "no-key") == 0
+    longer = dataclasses.replace(reproducing.read_profile("smoke").sizes_of("planted"), train_seconds=2.0)
+    monkeypatch.setattr(
+        reproducing, "read_profile", lambda name: dataclasses.replace(profile(sizes=longer), name="smoke")
+    )
+    capsys.readouterr()
+    assert faked("ablation", "--out", tmp_path, "--list") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "1 cell to do again, stale (1: other defaults, or other sizes of the profile)"
+    )
+    assert faked("ablation", "--out", tmp_path, "--only", "no-key") == 0
+    assert "planted/kvec-no-key/0 done in" in capsys.readouterr().err and done(tmp_path) == ["kvec-no-key"]
+
+
+def test_one_training_of_two_names_is_run_once(
+    faked: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.toml"
+    run_of = "[[runs]]\ntrainings = ['kvec-paper']\ndatasets = ['planted']\n"
+    mine.write_text(
+        run_of + "setting = 'training.alpha'\nvalues = [1, 2]\nsettings = { training.beta = 0.02 }\n"
+        + run_of + "setting = 'training.beta'\nvalues = [0.02]\n"
+    )  # fmt: skip
+    assert faked(mine, "--out", tmp_path / "out", "--jobs", "1") == 0
+    told = capsys.readouterr().err
+    assert "kvec-paper alpha=1/0 done in" in told and "(2 of 2)" in told and "beta=0.02/0 done" not in told
+    assert done(tmp_path / "out") == ["kvec-paper"] * 3
+    assert faked(mine, "--out", tmp_path / "other", "--only", "alpha=1") == 0
+    capsys.readouterr()
+    assert faked(mine, "--out", tmp_path / "other", "--only", "beta=") == 0
+    assert "1 of 1 cell is done already" in capsys.readouterr().err, "it was run under its other name"
 
 
 def test_seeds_and_parts_can_be_chosen(faked: Callable[..., int], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ WORK = "tests.reproduce.fake:run_cell"
 
 
 def cell(name: str, seed: int = 0, dataset: str = "planted", overrides: tuple[str, ...] = ()) -> Cell:
-    return Cell(dataset, name, "", None, seed, "smoke", overrides)
+    return Cell(dataset, name, "", None, seed, "smoke", overrides, digest=" ".join(("d", *overrides)))
 
 
 def profile(*datasets: str, sizes: Sizes | None = None) -> Profile:

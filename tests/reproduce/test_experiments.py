@@ -86,6 +86,31 @@ def test_settings_of_an_experiment_go_before_those_of_a_training(tmp_path: Path)
     assert planned(tmp_path, text).cells[0].overrides == ("training.beta=0.5", "training.floor=1")
 
 
+def test_a_sweep_may_be_of_a_ratio(tmp_path: Path) -> None:
+    text = RUN + "setting = 'training.beta'\nrelative_to = 'training.alpha'\nvalues = [0.02, 0.3]\n"
+    first, second = planned(tmp_path, text + "settings = { training.alpha = 0.373 }\n").cells
+    assert first.overrides == ("training.alpha=0.373", "training.beta=0.00746")
+    assert (second.id, second.value) == ("planted/kvec beta/alpha=0.3/0", 0.3)
+    assert planned(tmp_path, text).cells[1].overrides == ("training.beta=0.3",), "α is 1 where nobody sets it"
+
+
+def test_all_sampled_trainings_feel_the_same_ratios(tmp_path: Path) -> None:
+    plan = plan_cells(read_experiments("curves", ALL), read_profile("small"), ALL.datasets, settings_of)
+    ratios: dict[str, set[float]] = {}
+    for cell in plan.cells:
+        if TRAININGS[cell.training].is_sampled and cell.dataset == "traffic-fg" and cell.time == 1:
+            given = dict(setting.split("=") for setting in cell.overrides)
+            ratio = float(given["training.beta"]) / float(given["training.alpha"])
+            ratios.setdefault(cell.training, set()).add(round(ratio, 9))
+            assert cell.setting == "training.beta/alpha" and ratio == pytest.approx(cell.value)
+    assert len(ratios) == 3 and len({frozenset(each) for each in ratios.values()}) == 1
+
+
+def test_controls_have_a_name_of_their_own(tmp_path: Path) -> None:
+    plan = planned(tmp_path, RUN + "time = 2.0\n" + RUN)
+    assert [(cell.id, cell.time) for cell in plan.cells] == [("planted/kvec x2/0", 2.0), ("planted/kvec/0", 1.0)]
+
+
 def test_cells_that_are_compared_keep_what_came_of_their_units(tmp_path: Path) -> None:
     compared = "compare = ['kvec']\nagainst = ['srn-fixed']\n" + RUN
     assert [cell.is_paired for cell in planned(tmp_path, RUN).cells] == [False]
@@ -131,6 +156,12 @@ def test_given_seeds_go_before_all_others(tmp_path: Path) -> None:
         (RUN + "setting = 'training.bet'\nvalues = [1]", "unknown setting 'training.bet' in my.toml, runs 1; known"),
         (RUN + "setting = 'training.beta'\nvalues = ['x']", "my.toml, runs 1: values are numbers, not 'x'"),
         (RUN + "settings = { training.betta = 1 }", "unknown setting 'training.betta' in my.toml, runs 1"),
+        (RUN + "relative_to = 'training.alpha'", "my.toml, runs 1: relative_to needs a setting and values"),
+        (
+            RUN + "setting = 'training.beta'\nrelative_to = 'training.alfa'\nvalues = [1]",
+            "unknown setting 'training.alfa' in my.toml, runs 1",
+        ),
+        (RUN + "time = 0.5", "my.toml, runs 1: time is 0.5; write how often the profile's it is, such as 2.0"),
         (RUN + "settings = 3", "my.toml, runs 1: settings is a group of entries, not 3"),
         (RUN + "seeds = [-1]", "my.toml, runs 1: seeds are whole numbers from 0, not [-1]"),
         (f"compare = ['kvec']\n{RUN}", "my.toml: compare and against go together"),

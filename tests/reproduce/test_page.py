@@ -63,7 +63,7 @@ def test_tables_say_what_was_measured(tmp_path: Path) -> None:
         "yes",
     )
     rows = {row[1]: row for row in settings_table(results).rows}
-    assert rows["earliest"][2:4] == ("2", "beta = 0.125, 0.5") and rows["kvec"][3] == "–"
+    assert rows["earliest"][2:4] == ("2", "β = 0.125, 0.5") and rows["kvec"][3] == "–"
     assert data_table(results).rows[0][:2] == ["Traffic-FG", "1,000"] and "11 %" in data_table(results).rows[0]
     assert origin(results).startswith("6 cells of the profile small")
 

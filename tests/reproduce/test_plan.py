@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,16 @@ def test_a_cell_is_named_after_all_that_it_is() -> None:
         Cell("traffic-fg", "kvec-paper", "training.beta", -0.05, 0, "small").id == "traffic-fg/kvec-paper beta=-0.05/0"
     )
     assert Cell("traffic-fg@8", "kvec", "", None, 2, "small").base == "traffic-fg"
+    ratio = Cell("traffic-fg", "earliest", "training.beta/alpha", 0.1, 0, "small")
+    assert ratio.id == "traffic-fg/earliest beta/alpha=0.1/0"
+    assert replace(ratio, time=2.0).id == "traffic-fg/earliest beta/alpha=0.1 x2/0"
+
+
+def test_a_control_has_more_time_or_more_epochs() -> None:
+    control = Cell("traffic-fg", "kvec", "", None, 0, "small", time=2.0)
+    assert read_profile("small").sizes_for(control).train_seconds == 480
+    assert read_profile("paper").sizes_for(control).epochs == 200
+    assert read_profile("paper").sizes_for(replace(control, time=1.0)) == read_profile("paper").sizes_of("traffic-fg")
 
 
 def test_the_profiles_that_are_named_are_there() -> None:

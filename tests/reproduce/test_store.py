@@ -13,7 +13,7 @@ from tests.reproduce.fake import cell, outcome
 
 from kvec.reproduce.plan import Cell, Outcome
 from kvec.reproduce.results import read_results
-from kvec.reproduce.store import PARTS, Store, look, units_of
+from kvec.reproduce.store import PARTS, Looked, Store, look, units_of
 from kvec.words.errors import DataError, SettingError
 
 ALL_FILES = ("cells.csv", *PARTS)
@@ -47,12 +47,49 @@ def test_what_is_added_can_be_read(tmp_path: Path) -> None:
 def test_a_cell_counts_as_done_in_its_profile_and_with_its_settings_only(tmp_path: Path) -> None:
     with Store(filled(tmp_path, A)) as store:
         assert not store.is_done(replace(A, profile="small"))
-        assert not store.is_done(replace(A, overrides=("training.beta=1",)))
-    assert look(tmp_path, [A, B]) == ({A.id}, {A.id: 0.1})
+        assert not store.is_done(replace(A, overrides=("training.beta=1",), digest="other"))
+    assert look(tmp_path, [A, B]) == Looked({A.id}, {}, {A.id: 0.1})
+
+
+def test_a_changed_default_or_profile_makes_a_cell_stale(tmp_path: Path) -> None:
+    filled(tmp_path, A, B)
+    changed = replace(A, digest="of other sizes"), replace(B, overrides=("training.beta=1",), digest="of another beta")
+    with Store(tmp_path) as store:
+        assert not any(store.is_done(each) for each in changed)
+    assert look(tmp_path, changed).stale == {
+        A.id: "other defaults, or other sizes of the profile", B.id: "other settings",
+    }  # fmt: skip
+
+
+def test_rows_of_before_there_was_a_digest_are_not_done(tmp_path: Path) -> None:
+    filled(tmp_path, A)
+    table = pl.read_csv(tmp_path / "cells.csv", infer_schema=False).drop("digest", "time")
+    table.write_csv(tmp_path / "cells.csv")
+    assert read_results(tmp_path).cells["digest"].to_list() == [""]
+    assert look(tmp_path, [A]).stale == {A.id: "an older kvec kept no digest of their settings"}
+    with Store(tmp_path) as store:
+        assert not store.is_done(A)
+        store.add(A, outcome(A))
+        assert store.is_done(A)
+    assert [row["digest"] for row in rows(tmp_path / "cells.csv")] == [A.digest]
+
+
+def test_one_training_under_two_names_is_kept_under_both(tmp_path: Path) -> None:
+    twin = replace(A, setting="training.alpha", value=1.0)
+    with Store(filled(tmp_path, A)) as store:
+        assert store.twin_of(twin) == A.id and not store.is_done(twin)
+        assert not store.twin_of(replace(twin, digest="other")) and not store.twin_of(replace(twin, is_paired=True))
+        store.add(twin, store.outcome_of(A.id))
+        assert store.is_done(twin) and store.is_done(A)
+    results = read_results(tmp_path)
+    assert results.cells["cell"].to_list() == [A.id, twin.id] and results.cells["value"].to_list() == ["", "1"]
+    for part in (results.points, results.attention, results.halts, results.prefixes):
+        own, other = (part.filter(pl.col("cell") == name).drop("cell", "value", "swept") for name in (A.id, twin.id))
+        assert own.height and own.equals(other)
 
 
 def test_a_cell_with_other_settings_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
-    changed = replace(A, overrides=("training.beta=1",))
+    changed = replace(A, overrides=("training.beta=1",), digest="of another beta")
     with Store(filled(tmp_path, A, B)) as store:
         store.add(changed, outcome(changed, accuracy=0.75))
         assert store.is_done(changed) and not store.is_done(A)
@@ -72,7 +109,7 @@ def test_wherever_writing_is_cut_off_one_cell_is_lost_and_no_other(tmp_path: Pat
             for name in order:
                 written = after if order.index(name) < place else before
                 (tmp_path / name).write_bytes(after[torn][:length] if name == torn else written[name])
-            assert look(tmp_path, [A, B])[0] == {A.id}
+            assert look(tmp_path, [A, B]).done == {A.id}
             with Store(tmp_path) as store:
                 assert store.is_done(A) and not store.is_done(B)
                 assert {name: (tmp_path / name).read_bytes() for name in ALL_FILES} == before
@@ -151,7 +188,7 @@ def test_a_paired_cell_is_done_when_its_units_are_kept(tmp_path: Path) -> None:
         assert store.is_done(A) and not store.is_done(paired)
         store.add(paired, replace(outcome(paired), units=units))
         assert store.is_done(A) and store.is_done(paired)
-    assert look(tmp_path, [paired])[0] == {A.id}
+    assert look(tmp_path, [paired]).done == {A.id}
     assert pl.read_parquet(units_of(tmp_path, A.id)).equals(units)
     assert len(rows(tmp_path / "cells.csv")) == 1
     with Store(tmp_path) as store:

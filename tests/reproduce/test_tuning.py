@@ -18,8 +18,9 @@ from tests.reproduce.fake_tuning import WORK
 
 from kvec.doors import reproducing
 from kvec.doors.cli import run
-from kvec.reproduce import tuning
+from kvec.reproduce import paces, tuning
 from kvec.reproduce.datasets import Parts, read_parts
+from kvec.reproduce.paces import PLACE
 from kvec.reproduce.plan import Sizes
 from kvec.reproduce.trainings import TRAININGS, read_tuned, settings_of
 from kvec.reproduce.tuning import SPACES, Trial, tune, tune_all, write_tuning
@@ -28,6 +29,7 @@ from kvec.words.errors import DataError, MissingExtra
 
 pytest.importorskip("optuna")
 
+LENGTHS = ("kvec", "srn")  # trained at every length
 SIZES = Sizes(train=12, validation=8, test=8, epochs=1)
 SECOND = Sizes(train=12, validation=8, test=8, train_seconds=1.0)
 
@@ -75,18 +77,50 @@ def test_a_search_that_was_stopped_draws_as_one_that_was_not(tmp_path: Path, tri
     assert tried[:5] == tried[5:] and len({str(each) for each in tried[:5]}) == 5
 
 
-def test_all_trials_of_a_training_have_as_many_epochs(tmp_path: Path, tried: Tried) -> None:
-    for trials in (2, 3):
-        tune("srn", "planted", {}, SECOND, trials, tmp_path / "journal")
-    alike = replace(SECOND, epochs=2, train_seconds=0.0)
-    assert tried.sizes == [SECOND, alike, alike]
+@pytest.mark.parametrize(("told", "n_paces"), [({}, 4), ({"tuning.one_pace": ""}, 1)])
+def test_trials_of_one_cost_share_a_pace_and_all_of_them_if_that_is_wished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: dict[str, str], n_paces: int
+) -> None:
+    measured = iter(range(1, 100))
+    monkeypatch.setattr(paces, "seconds_per_epoch", lambda *given: 1 / next(measured))
+    found = tune("earliest", "planted", told | {PLACE: str(tmp_path)}, SECOND, 6, tmp_path / "journal")
+    assert [trial.settings["training.batch"] for trial in found][:3] == [64, 16, 32]
+    assert len((tmp_path / "paces.csv").read_text().splitlines()) == 1 + n_paces
+    assert {trial.epochs for trial in found} == set(range(1, 1 + n_paces))
+
+
+@pytest.mark.parametrize("name", [name for name in SPACES if TRAININGS[name].is_sampled])
+def test_the_weight_of_lateness_keeps_its_ratio_to_the_policys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    seen: list[Config] = []
+
+    def fitted(*given: Any) -> Any:
+        seen.append(given[3])
+        raise ValueError("scores that are no numbers")
+
+    monkeypatch.setattr(tuning, "fit_model", fitted)
+    tune(name, "planted", {}, SIZES, 7, tmp_path / "journal")
+    assert len({config.training.alpha for config in seen}) > 1
+    for config in seen:
+        assert config.training.beta == pytest.approx(tuning.RATIO * config.training.alpha)
+    per_tangle = 4 if TRAININGS[name].is_alone else 1  # planted tangles hold four sequences each
+    assert [config.training.batch for config in seen][:3] == [64 * per_tangle, 16 * per_tangle, 32 * per_tangle]
+
+
+def test_another_space_is_another_search(tmp_path: Path, tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    tune("srn", "planted", {}, SIZES, 2, tmp_path / "journal")
+    monkeypatch.setitem(SPACES, "srn", SPACES["srn"] | {"training.clip": (0.5, 2.0, False)})
+    tune("srn", "planted", {}, SIZES, 2, tmp_path / "journal")
+    assert ["training.clip" in each for each in tried] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("name", SPACES)
 def test_the_first_trial_is_the_settings_as_they_stand(tmp_path: Path, tried: Tried, name: str) -> None:
-    tune(name, "planted", {}, SIZES, 4, tmp_path / "journal")
+    tune(name, "planted", {}, SIZES, 7, tmp_path / "journal")
     assert tried[0] == standing(name)
-    choices = {setting: space for setting, space in SPACES[name].items() if isinstance(space[0], str)}
+    choices = {s: tuple(map(str, space)) for s, space in SPACES[name].items() if not isinstance(space[-1], bool)}
+    assert choices["training.batch"] == ("16", "32", "64") and ("training.lengths" in choices) == (name in LENGTHS)
     others = [(s, c) for s, space in choices.items() for c in space if c != tried[0][s]]
     assert [tried[0] | {setting: choice} for setting, choice in others] == tried[1 : 1 + len(others)]
     for each in tried[1 + len(others) :]:  # all were as good, so the search keeps to the choices of the first
@@ -94,7 +128,7 @@ def test_the_first_trial_is_the_settings_as_they_stand(tmp_path: Path, tried: Tr
     for each in tried:
         for setting, space in SPACES[name].items():
             value = each[setting]
-            assert value in space if isinstance(space[0], str) else space[0] <= float(value) <= space[1]
+            assert value in choices[setting] if setting in choices else space[0] <= float(value) <= space[1]
 
 
 def test_a_trial_that_was_stopped_is_made_up_for(tmp_path: Path, tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,10 +137,10 @@ def test_a_trial_that_was_stopped_is_made_up_for(tmp_path: Path, tried: Tried, m
 
     monkeypatch.setattr(tuning, "_validate", stopped)
     with pytest.raises(KeyboardInterrupt):
-        tune("earliest", "planted", {}, SIZES, 3, tmp_path / "journal")
+        tune("earliest", "planted", {}, SIZES, 6, tmp_path / "journal")
     monkeypatch.setattr(tuning, "_validate", tried)
-    found = tune("earliest", "planted", {}, SIZES, 3, tmp_path / "journal")
-    assert len(found) == len(tried) == 3
+    found = tune("earliest", "planted", {}, SIZES, 6, tmp_path / "journal")
+    assert len(found) == len(tried) == 6
     assert sum(each == standing("earliest") for each in tried) == 1
     assert not list(tmp_path.glob("*.lock*"))
 
@@ -167,7 +201,7 @@ def test_no_test_sequence_is_looked_at(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_every_training_gets_as_many_trials(tmp_path: Path) -> None:
     said: list[str] = []
-    found = tune_all("planted", {}, SIZES, 3, tmp_path / "journal", 2, said.append, WORK)
+    found = tune_all("planted", {}, SIZES, 3, tmp_path / "journal", 2, False, said.append, WORK)
     assert [(trial.training, trial.number) for trial in found] == [(name, n) for name in SPACES for n in range(3)]
     assert sorted(line.partition(":")[0] for line in said) == sorted(SPACES)
     assert said[0].endswith("HM 0.2000 on validation by training.learning_rate=0.002")
@@ -176,7 +210,9 @@ def test_every_training_gets_as_many_trials(tmp_path: Path) -> None:
 def test_a_training_that_fails_harms_no_other(tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(DataError) as refusal:
-        tune_all("planted", {"srn": "refuses", "earliest": "dies"}, SIZES, 1, tmp_path / "j", 2, said.append, WORK)
+        tune_all(
+            "planted", {"srn": "refuses", "earliest": "dies"}, SIZES, 1, tmp_path / "j", 2, False, said.append, WORK
+        )
     assert "srn: there is no such file" in str(refusal.value) and "earliest: its process was" in str(refusal.value)
     assert "\n" not in str(refusal.value) and len(said) == len(SPACES) - 2
 
@@ -232,7 +268,7 @@ def test_what_tuning_has_not_is_refused(tmp_path: Path, words: list[str], capsys
 def test_optuna_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtra, match=r"tune needs optuna; pip install 'kvec\[reproduce\]'"):
-        tune_all("planted", {}, SIZES, 1, tmp_path / "journal", 1, print, WORK)
+        tune_all("planted", {}, SIZES, 1, tmp_path / "journal", 1, False, print, WORK)
 
 
 # -- what is written ------------------------------------------------------------------------------------------------

@@ -55,6 +55,10 @@ def reproduce(
         ),
     ] = None,
     trials: Annotated[int, Option(metavar="N", help="Settings that tune tries for each training.")] = 6,
+    one_pace: Annotated[
+        bool,
+        Option("--one-pace", help="Let tune measure the pace of each training once, not for each batch size and such."),
+    ] = False,
     list_cells: Annotated[
         bool, Option("--list", help="Show the cells, done and to do, and how long they take; run nothing.")
     ] = False,
@@ -71,7 +75,7 @@ def reproduce(
     from kvec.doors.reproducing import Wishes, reproduce_experiments
 
     code = reproduce_experiments(Wishes(
-        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials,
+        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials, one_pace,
         list_cells, report_only,
     ))  # fmt: skip
     raise typer.Exit(code)

@@ -82,4 +82,4 @@ class CellsView:
         return f", about {clock(time_left(left, known, self._jobs))} left"
 
     def _expected(self, cell: Cell) -> float | None:
-        return self._timing.expected(cell, self._profile.sizes_of(cell.dataset))
+        return self._timing.expected(cell, self._profile.sizes_for(cell))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,10 +17,12 @@ from kvec.doors.summary import counted
 from kvec.report.text import clock
 from kvec.reproduce.datasets import MADE, NAMES, PLANTED, find_datasets, statistics
 from kvec.reproduce.experiments import Experiment, Names, Plan, plan_cells, read_experiments
+from kvec.reproduce.paces import PLACE
 from kvec.reproduce.page import make_report
 from kvec.reproduce.paired import paired_rows
 from kvec.reproduce.plan import PROFILES, Cell, Profile, read_profile
 from kvec.reproduce.pool import WORK, Finished, Started, default_jobs, run_cells
+from kvec.reproduce.resolved import digest
 from kvec.reproduce.results import read_results
 from kvec.reproduce.store import Store, look
 from kvec.reproduce.timing import Timing, time_left
@@ -44,6 +47,7 @@ class Wishes:
     minutes: float | None = None
     tuned: Path | None = None
     trials: int = 6
+    is_paced_once: bool = False
     is_list: bool = False
     is_report: bool = False
 
@@ -115,7 +119,9 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     say(f"tuning on the validation part of {dataset}, {wishes.trials} settings of each of {', '.join(SPACES)}")
     try:
-        tried = tune_all(dataset, data, sizes, wishes.trials, folder / "tuning.journal", jobs, say)
+        tried = tune_all(
+            dataset, data, sizes, wishes.trials, folder / "tuning.journal", jobs, wishes.is_paced_once, say
+        )
     except KeyboardInterrupt:
         raise Stopped(f"stopped; what was tried is kept in {folder}; repeat the command to go on") from None
     write_tuning(tried, folder)
@@ -125,9 +131,10 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
 
 def plan_text(plan: Plan, parts: dict[str, Plan], profile: Profile, folder: Path, jobs: int) -> str:
     """The plan as --list shows it: cells that are done and to do, with the time they took or may take."""
-    done, seconds = look(folder, plan.cells)
+    looked = look(folder, plan.cells)
+    done, seconds = looked.done, looked.seconds
     timing = Timing(seconds)
-    expected = {cell.id: timing.expected(cell, profile.sizes_of(cell.dataset)) for cell in plan.cells}
+    expected = {cell.id: timing.expected(cell, profile.sizes_for(cell)) for cell in plan.cells}
     lines = [f"{'experiment':<14}{'cells':>6}{'done':>6}"]
     for name, part in parts.items():
         ids = {cell.id for cell in part.cells}
@@ -139,11 +146,24 @@ def plan_text(plan: Plan, parts: dict[str, Plan], profile: Profile, folder: Path
             lines.append(f"done   {cell.id}  {'' if took is None else clock(took)}".rstrip())
         else:
             lines.append(f"to do  {cell.id}  {'' if guess is None else f'about {clock(guess)}'}".rstrip())
-    waiting = [expected[cell.id] for cell in plan.cells if cell.id not in done]
-    known = [guess for guess in waiting if guess is not None]
+    waiting = [cell for cell in plan.cells if cell.id not in done]
+    known = [guess for cell in _distinct(waiting) if (guess := expected[cell.id]) is not None]
     time_needed = f", about {clock(time_left([], known, jobs))} with {counted(jobs, 'job')}" if known else ""
     lines += ["", f"{counted(len(plan.cells), 'cell')}: {len(done)} done, {len(waiting)} to do{time_needed}"]
+    if reasons := Counter(looked.stale.values()):
+        told = ", ".join(f"{n}: {why}" for why, n in reasons.most_common())
+        lines.append(f"{counted(len(looked.stale), 'cell')} to do again, stale ({told})")
     return "\n".join(lines)
+
+
+def _distinct(cells: Sequence[Cell]) -> dict[Cell, list[Cell]]:
+    """Cells that are trainings of their own, each with those that are the same training under another name."""
+    first: dict[tuple[str, str, int, str], Cell] = {}
+    found: dict[Cell, list[Cell]] = {}
+    for cell in cells:
+        one = first.setdefault((cell.dataset, cell.training, cell.seed, cell.digest), cell)
+        found.setdefault(one, []).extend([] if one is cell else [cell])
+    return found
 
 
 def _plan(
@@ -152,6 +172,7 @@ def _plan(
 ) -> Plan:  # fmt: skip
     """The plan of experiments; `only` takes the cells with it in their names, without any statistics."""
     plan = plan_cells(experiments, profile, data, lambda training: settings_of(training, tuned), seeds)
+    plan = replace(plan, cells=tuple(replace(c, digest=digest(c, profile.sizes_for(c))) for c in plan.cells))
     if not only:
         return plan
     cells = tuple(cell for cell in plan.cells if only in cell.id)
@@ -184,18 +205,25 @@ def _run(
 ) -> list[Finished]:
     """Run the cells that are not done, and keep each as soon as it is; returns those that failed."""
     todo = [cell for cell in plan.cells if not store.is_done(cell)]
+    for cell in todo:
+        if twin := store.twin_of(cell):
+            store.add(cell, store.outcome_of(twin))
+    todo = [cell for cell in todo if not store.is_done(cell)]
     if n_done := len(plan.cells) - len(todo):
         say(f"{n_done} of {counted(len(plan.cells), 'cell')} {'is' if n_done == 1 else 'are'} done already")
     timing = Timing(store.seconds())
     end = None if minutes is None else time.monotonic() + 60 * minutes
     started, failed = 0, []
+    twins = _distinct(todo)
+    once = [replace(cell, is_paired=cell.is_paired or any(t.is_paired for t in twins[cell])) for cell in twins]
 
     def may_start(cell: Cell) -> bool:
-        return end is None or time.monotonic() + (timing.expected(cell, profile.sizes_of(cell.dataset)) or 0) <= end
+        return end is None or time.monotonic() + (timing.expected(cell, profile.sizes_for(cell)) or 0) <= end
 
-    events = run_cells([(cell, profile.sizes_of(cell.dataset)) for cell in todo], data, jobs, may_start, WORK)
+    told = {**data, PLACE: str(store.folder.absolute())}
+    events = run_cells([(cell, profile.sizes_for(cell)) for cell in once], told, jobs, may_start, WORK)
     try:
-        with CellsView(todo, profile, timing, jobs) as view, closing(events):
+        with CellsView(once, profile, timing, jobs) as view, closing(events):
             for event in events:
                 if isinstance(event, Started):
                     started += 1
@@ -204,16 +232,16 @@ def _run(
                 if event.outcome is None:
                     failed.append(event)
                 else:
-                    store.add(event.cell, event.outcome)
+                    for each in (event.cell, *twins[event.cell]):
+                        store.add(each, event.outcome)
                     timing.add(event.cell.dataset, event.seconds)
                 view.finished(event)
     except KeyboardInterrupt:
-        kept = (
-            f"{len(look(store.folder, plan.cells)[0])} of {counted(len(plan.cells), 'cell')} are kept in {store.folder}"
-        )
+        n_kept = len(look(store.folder, plan.cells).done)
+        kept = f"{n_kept} of {counted(len(plan.cells), 'cell')} are kept in {store.folder}"
         raise Stopped(f"stopped; {kept}; repeat the command to go on") from None
-    if started < len(todo):
-        say(f"{counted(len(todo) - started, 'cell')} would have ended too late; repeat the command to go on")
+    if started < len(once):
+        say(f"{counted(len(once) - started, 'cell')} would have ended too late; repeat the command to go on")
     return failed
 
 

@@ -16,7 +16,6 @@ from kvec.decide.model import Network
 from kvec.decide.readiness import Readiness
 from kvec.decide.replaying import score_table
 from kvec.learn.memory import build_in_memory, refused_by, way_out_of_batches
-from kvec.learn.pacing import epochs_within
 from kvec.learn.resuming import fingerprint, keep_run, resume_run
 from kvec.learn.retuning import temperatures
 from kvec.learn.trainer import Run, Step, new_run, operating_point, traces, train
@@ -29,6 +28,7 @@ from kvec.words.errors import DataError, SettingError
 from kvec.words.schema import Schema
 
 Pretrained = Mapping[str, Mapping[Any, Sequence[float]]]
+Pace = Callable[[Network, Tangles, Config], int]  # how many epochs fit into the time that is given
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Progress:
 def fit_model(
     training: pl.DataFrame, validation: pl.DataFrame, schema: Schema, config: Config, device: torch.device,
     pretrained: Pretrained, split: Split | None, progress: Progress, kind: type[Network] = Network,
-    seconds: float = 0.0,
+    pace: Pace | None = None,
 ) -> Trained:  # fmt: skip
     """Train on arranged items; all that is learned comes from `training`, all that is chosen from `validation`.
 
-    With `seconds`, for as many epochs as take this much processor time.
+    With `pace`, for as many epochs as it says.
     """
     vocabulary = Vocabulary.fit(training, schema)
     learned, validated = (encode_tangles(frame, schema, vocabulary) for frame in (training, validation))
@@ -59,8 +59,8 @@ def fit_model(
         network = build_in_memory(vocabulary, config.encoder, has_time, kind, len(rule.relations))
     _start_from(pretrained, network, vocabulary)
     network.to(device).turn(config.training.delay_cost)
-    if seconds:
-        config = config.override([f"training.epochs={epochs_within(seconds, network, learned, config)}"])
+    if pace is not None:
+        config = config.override([f"training.epochs={pace(network, learned, config)}"])
     run = new_run(network, config.training)
     about = _about(learned, validated)
     facts = {

@@ -26,7 +26,7 @@ from kvec.decide.triggers.base import Prefixes
 from kvec.decide.triggers.catalogue import TRIGGERS
 from kvec.decide.triggers.thresholds import spread_thresholds
 from kvec.learn.choosing import best_setting
-from kvec.learn.fitting import Progress, fit_model
+from kvec.learn.fitting import Pace, Progress, fit_model
 from kvec.learn.trainer import Record, Run, Step, kept_of, traces
 from kvec.report.curves import (
     Traces,
@@ -38,15 +38,16 @@ from kvec.report.curves import (
 from kvec.report.metrics import accuracy, earliness, harmonic_mean, macro_scores
 from kvec.reproduce.datasets import Parts, read_parts, some_of
 from kvec.reproduce.oracle import hindsight
+from kvec.reproduce.paces import paced
 from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.prefix_classifiers import PrefixClassifiers
+from kvec.reproduce.resolved import cell_config
 from kvec.reproduce.trainings import TRAININGS, Training
 from kvec.reproduce.units import by_items, by_unit, with_units
 from kvec.tangle.repeats import is_new_to
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import Vocabulary
-from kvec.words.config import Config
 
 _PARTS = ("train", "validation", "test")
 Ints = npt.NDArray[np.int64]
@@ -79,7 +80,11 @@ def run_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
     parts = read_parts(cell.dataset, data, sizes, cell.seed)
     if cell.is_paired:
         parts = replace(parts, test=with_units(parts.test))
-    learned = (learn_prefixes if training.classifier else learn_network)(cell, sizes, training, parts)
+    learned = (
+        learn_prefixes(cell, training, parts)
+        if training.classifier
+        else learn_network(cell, sizes, training, parts, paced(cell, sizes, data))
+    )
     tangles, known, test, history = learned.tangles, learned.known, learned.test, learned.history
     is_new = is_new_to(tangles["train"], tangles["test"])[tangles["test"].labels[:, 0] >= 0]
     stopped = list(curves(cell, training, known, test))
@@ -108,14 +113,14 @@ def run_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
     return Outcome(row, points, attention, halts, by_items(cell.id, test.prefixes), units)
 
 
-def learn_network(cell: Cell, sizes: Sizes, training: Training, parts: Parts) -> Learned:
+def learn_network(cell: Cell, sizes: Sizes, training: Training, parts: Parts, pace: Pace | None = None) -> Learned:
     """Train a network for the time that is given, and score validation and test."""
-    config = cell_config(cell, sizes, training, parts)
+    config = cell_config(cell, sizes, training, parts.keys_per_tangle)
     frames = parts.arranged(cell.seed, training.is_alone)
     clock = Clock()
     model = fit_model(
         frames[0], frames[1], parts.schema, config, torch.device("cuda" if torch.cuda.is_available() else "cpu"), {},
-        None, Progress(on_step=clock.on_step, on_epoch=clock.on_epoch), training.network, sizes.train_seconds,
+        None, Progress(on_step=clock.on_step, on_epoch=clock.on_epoch), training.network, pace,
     )  # fmt: skip
     tangles = {name: encode_tangles(f, parts.schema, model.vocabulary) for name, f in zip(_PARTS, frames, strict=True)}
     known, test = (Seen(tangles[name], score_table(model.network, tangles[name], model.config)) for name in _PARTS[1:])
@@ -123,7 +128,7 @@ def learn_network(cell: Cell, sizes: Sizes, training: Training, parts: Parts) ->
     return Learned(tangles, known, test, model.history, kept, model.threshold, clock.seconds, model)
 
 
-def learn_prefixes(cell: Cell, sizes: Sizes, training: Training, parts: Parts) -> Learned:
+def learn_prefixes(cell: Cell, training: Training, parts: Parts) -> Learned:
     """Train a classifier for each number of items, and score validation and test."""
     frames = parts.arranged(cell.seed, training.is_alone)
     vocabulary = Vocabulary.fit(frames[0], parts.schema)
@@ -154,15 +159,6 @@ def commit() -> str:
             return ""
         said.append(done.stdout.strip())
     return said[0] + "+" * bool(said[1])
-
-
-def cell_config(cell: Cell, sizes: Sizes, training: Training, parts: Parts) -> Config:
-    """The settings of a cell; a batch of sequences alone holds as many of them as one of tangles."""
-    batch = 64 if not training.is_alone else round(64 * parts.keys_per_tangle)
-    return Config.preset(sizes.preset).override([
-        f"training.batch={batch}", *training.settings, *cell.overrides, f"training.seed={cell.seed}",
-        f"training.epochs={sizes.epochs}", f"training.patience={sizes.epochs}",
-    ])  # fmt: skip
 
 
 class Clock:

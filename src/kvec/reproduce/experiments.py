@@ -16,7 +16,7 @@ from kvec.words.plain import read_toml, require_group, require_known
 EXPERIMENTS = ("data", "curves", "sensitivity", "ablation", "attention", "halting", "keys")  # as in §V
 BEYOND = ("dial", "beyond", "ratings", "visibility")  # the paper; not among all
 _ENTRIES = ("title", "reproduces", "statistics", "runs", "compare", "against")
-_RUN_ENTRIES = ("trainings", "datasets", "setting", "values", "settings", "seeds", "profiles")
+_RUN_ENTRIES = ("trainings", "datasets", "setting", "values", "relative_to", "settings", "seeds", "profiles", "time")
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,11 @@ class Run:
     datasets: tuple[str, ...]
     setting: str = ""
     values: tuple[float | None, ...] = (None,)
+    relative_to: str = ""  # values are those of the setting over this one's, as the training has it
     overrides: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()  # the profile's where there are none
     profiles: tuple[str, ...] = ()  # in which it is run; all where there are none
+    time: float = 1.0  # times the profile's; with more its cells are controls
 
 
 @dataclass(frozen=True)
@@ -139,12 +141,17 @@ def _cells(
         if base not in profile.datasets:
             continue
         given = [*settings_of(training), *profile.settings[base], *run.overrides]
-        if value is not None:
+        named = run.setting
+        if value is not None and run.relative_to:
+            named = f"{run.setting}/{run.relative_to.rpartition('.')[2]}"
+            stands = Config.preset(profile.sizes[base].preset).override(given).get(run.relative_to)
+            given.append(f"{run.setting}={_plain(value * stands)}")
+        elif value is not None:
             given.append(f"{run.setting}={_plain(value)}")
         last = {setting.partition("=")[0]: setting for setting in given}
         overrides = tuple(sorted(last.values()))
         for seed in seeds or run.seeds or profile.seeds[base]:
-            yield Cell(dataset, training, run.setting, value, seed, profile.name, overrides)
+            yield Cell(dataset, training, named, value, seed, profile.name, overrides, time=run.time)
 
 
 def _run(given: Any, names: Names, where: str) -> Run:
@@ -156,24 +163,35 @@ def _run(given: Any, names: Names, where: str) -> Run:
     setting, values = _text(plain, "setting", where), _list(plain, "values", where)
     if bool(setting) != bool(values):
         raise SettingError(f"{where}: setting and values go together, such as setting = 'training.beta', values = [1]")
-    group, _, entry = setting.partition(".")
+    relative_to = _text(plain, "relative_to", where)
+    if relative_to and not values:
+        raise SettingError(
+            f"{where}: relative_to needs a setting and values, which are those of the one over the other"
+        )
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SettingError(f"{where}: values are numbers, not {value!r}")
-        Config.from_dict({group: {entry: value}}, where)
+        for name in (setting, relative_to):
+            group, _, entry = name.partition(".")
+            Config.from_dict({group: {entry: value}} if name else {}, where)
     settings = require_group(plain.get("settings", {}), "settings", where)
     Config.from_dict(settings, where)
     seeds = _list(plain, "seeds", where)
     if not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
         raise SettingError(f"{where}: seeds are whole numbers from 0, not {seeds}")
+    time = plain.get("time", 1.0)
+    if isinstance(time, bool) or not isinstance(time, int | float) or not time >= 1:
+        raise SettingError(f"{where}: time is {time!r}; write how often the profile's it is, such as 2.0")
     return Run(
         _names(plain, "trainings", names.trainings, "training", where),
         _names(plain, "datasets", names.datasets, "data set", where),
         setting,
         tuple(float(value) for value in values) or (None,),
+        relative_to,
         tuple(f"{group}.{name}={_plain(v)}" for group, entries in settings.items() for name, v in entries.items()),
         tuple(seeds),
         _names(plain, "profiles", names.profiles, "profile", where),
+        float(time),
     )
 
 

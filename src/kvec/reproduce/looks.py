@@ -81,6 +81,7 @@ DATA_SETS = {
 }  # fmt: skip
 
 
+SWEPT = {"alpha": "α", "beta": "β", "beta/alpha": "β/α", "delay_cost": "λ"}  # settings as they are told
 YARDSTICKS = ("trees-", "logistic-", "kvec-every-")  # how their methods begin: told apart from the paper's comparison
 GROUPED = ("fgnet-d1", "iot-sentinel")  # data sets whose captures, not keys, are put side by side
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +37,14 @@ class Cell:
 
     dataset: str  # "traffic-fg@8" is traffic-fg with eight keys in each tangle
     training: str
-    setting: str  # the swept one by its dotted name, such as "training.beta"; or nothing
-    value: float | None  # of the swept setting
+    setting: str  # the swept one by its dotted name, such as "training.beta" or "training.beta/alpha"; or nothing
+    value: float | None  # of the swept setting, or of its ratio to another
     seed: int
     profile: str
     overrides: tuple[str, ...] = ()  # "group.name=value", sorted; the swept one is among them
     is_paired: bool = field(default=False, compare=False)  # what comes of each test unit is kept too, to compare by
+    time: float = 1.0  # times the profile's; with more it is a control: would the training have gone on to learn?
+    digest: str = field(default="", compare=False)  # of all that it is made of, see `kvec.reproduce.resolved`
 
     @property
     def id(self) -> str:
@@ -52,7 +54,8 @@ class Cell:
         'traffic-fg/kvec-paper beta=0.02/0'
         """
         swept = "" if self.value is None else f" {self.setting.rpartition('.')[2]}={self.value:g}"
-        return f"{self.dataset}/{self.training}{swept}/{self.seed}"
+        control = "" if self.time == 1 else f" x{self.time:g}"
+        return f"{self.dataset}/{self.training}{swept}{control}/{self.seed}"
 
     @property
     def base(self) -> str:
@@ -90,6 +93,13 @@ class Profile:
     def sizes_of(self, dataset: str) -> Sizes:
         """The sizes of cells of a data set, with any number of keys."""
         return self.sizes[dataset.partition("@")[0]]
+
+    def sizes_for(self, cell: Cell) -> Sizes:
+        """The sizes of a cell: those of its data set, with as much more time as it is to have."""
+        sizes = self.sizes_of(cell.dataset)
+        if sizes.train_seconds:
+            return replace(sizes, train_seconds=cell.time * sizes.train_seconds)
+        return replace(sizes, epochs=round(cell.time * sizes.epochs))
 
 
 def read_profile(name: str, path: Path = RECIPES / "profiles.toml") -> Profile:

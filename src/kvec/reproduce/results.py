@@ -16,7 +16,9 @@ CELLS: dict[str, type[pl.DataType]] = {
     "epochs": NUMBER, "n_train": NUMBER, "n_validation": NUMBER, "n_test": NUMBER, "n_new": NUMBER, "theta": NUMBER,
     "validation_hm": NUMBER, "validation_accuracy": NUMBER, "validation_earliness": NUMBER, "first_accuracy": NUMBER,
     "end_accuracy": NUMBER, "first_earliness": NUMBER, "hm_by_epoch": WORD, "earliness_by_epoch": WORD,
+    "time": WORD, "digest": WORD,
 }  # fmt: skip
+ADDED = ("time", "digest")  # columns that folders of before have not: empty there
 POINTS: dict[str, type[pl.DataType]] = {
     "cell": WORD, "method": WORD, "curve": WORD, "setting": WORD, "earliness": NUMBER, "accuracy": NUMBER,
     "precision": NUMBER, "recall": NUMBER, "f1": NUMBER, "hm": NUMBER, "new_earliness": NUMBER, "new_accuracy": NUMBER,
@@ -135,6 +137,7 @@ def _table(path: Path, columns: dict[str, type[pl.DataType]], cells: set[str] | 
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         why = str(error).partition("\n")[0]
         raise DataError(f"{path}: cannot be read as CSV ({why}); restore it or remove it and run again") from error
+    raw = raw.with_columns(pl.lit("").alias(name) for name in ADDED if name in columns and name not in raw.columns)
     if missing := [name for name in columns if name not in raw.columns]:
         raise DataError(f"{path}: has no column {missing[0]}; restore it or remove it and run again")
     raw = raw.with_row_index("row", offset=2)

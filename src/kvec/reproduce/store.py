@@ -6,12 +6,15 @@ import csv
 import io
 import os
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+import polars as pl
+
 from kvec.reproduce.plan import Cell, Outcome
-from kvec.reproduce.results import ATTENTION, CELLS, HALTS, PAIRED, POINTS, PREFIXES
+from kvec.reproduce.results import ADDED, ATTENTION, CELLS, HALTS, PAIRED, POINTS, PREFIXES
 from kvec.words.errors import DataError, SettingError
 
 PARTS = {
@@ -37,6 +40,9 @@ class Store:
         try:
             cells = _mended(self.folder / DONE, tuple(CELLS))
             self._cells = {row["cell"]: row for row in cells}
+            if cells and any(ADDED[0] not in row for row in cells):
+                self._cells = {name: dict.fromkeys(CELLS, "") | row for name, row in self._cells.items()}
+                _replace(self.folder / DONE, tuple(CELLS), self._cells.values())
             for name, columns in PARTS.items():
                 rows = _mended(self.folder / name, columns)
                 if any(row["cell"] not in self._cells for row in rows):
@@ -56,21 +62,43 @@ class Store:
         return bool(self._cells or self.known_data())
 
     def is_done(self, cell: Cell) -> bool:
-        """Whether a cell was run, in this profile and with these settings, and all is there that is wanted of it."""
-        return _is_done(self._cells, cell, self.folder)
+        """Whether a cell was run, in this profile and with all of its settings, and all that is wanted is there."""
+        return why_to_run(self._cells, cell, self.folder) == ""
+
+    def twin_of(self, cell: Cell) -> str:
+        """A cell that is done and was the same training under another name, such as that of another sweep; or none."""
+        alike = (cell.profile, cell.dataset, cell.training, str(cell.seed), cell.digest)
+        for name, row in self._cells.items():
+            known = tuple(row[each] for each in ("profile", "dataset", "training", "seed", "digest"))
+            if cell.digest and known == alike and (not cell.is_paired or units_of(self.folder, name).is_file()):
+                return name
+        return ""
+
+    def outcome_of(self, name: str) -> Outcome:
+        """What was kept of a cell that is done."""
+        units = units_of(self.folder, name)
+        points, attention, halts, prefixes = (
+            [row for row in _mended(self.folder / part, columns) if row["cell"] == name]
+            for part, columns in PARTS.items()
+        )
+        found = pl.read_parquet(units) if units.is_file() else None
+        return Outcome(dict(self._cells[name]), points, attention, halts, prefixes, found)
 
     def seconds(self) -> dict[str, float]:
         """How long each cell took that is done."""
         return _seconds(self._cells)
 
     def add(self, cell: Cell, outcome: Outcome) -> None:
-        """Keep what came out of a cell, in place of what it gave with other settings; it counts once all is there."""
+        """Keep what came out of a cell, in place of what it gave with other settings; it counts once all is there.
+
+        All of its rows take the cell's name: it may have been run under another.
+        """
         if self._cells.pop(cell.id, None) is not None:
             self._drop(cell.id)
         for (name, columns), rows in zip(
             PARTS.items(), (outcome.points, outcome.attention, outcome.halts, outcome.prefixes), strict=True
         ):
-            _append(self.folder / name, columns, rows)
+            _append(self.folder / name, columns, [row | {"cell": cell.id} for row in rows])
         if outcome.units is not None:
             kept = units_of(self.folder, cell.id)
             kept.parent.mkdir(exist_ok=True)
@@ -121,20 +149,44 @@ def identity(cell: Cell) -> dict[str, str | int | float]:
         "value": "" if cell.value is None else f"{cell.value:g}",
         "seed": cell.seed,
         "settings": " ".join(cell.overrides),
+        "time": "" if cell.time == 1 else f"{cell.time:g}",
+        "digest": cell.digest,
     }
 
 
-def look(folder: Path, cells: Iterable[Cell]) -> tuple[set[str], dict[str, float]]:
+@dataclass(frozen=True)
+class Looked:
+    """What a folder has of some cells."""
+
+    done: set[str]
+    stale: dict[str, str]  # cells that were run once and must be run again, and why
+    seconds: dict[str, float]  # that each cell of the folder took
+
+
+def look(folder: Path, cells: Iterable[Cell]) -> Looked:
     """Which of the cells a folder has, and how long all of its cells took; nothing is changed in it."""
     rows = {row["cell"]: row for row in _rows(_whole_lines(folder / DONE), folder / DONE, tuple(CELLS))}
-    return {cell.id for cell in cells if _is_done(rows, cell, folder)}, _seconds(rows)
+    why = {cell.id: why_to_run(rows, cell, folder) for cell in cells}
+    return Looked(
+        {name for name, reason in why.items() if not reason},
+        {name: reason for name, reason in why.items() if reason and name in rows},
+        _seconds(rows),
+    )
 
 
-def _is_done(rows: Mapping[str, Mapping[str, str]], cell: Cell, folder: Path) -> bool:
+def why_to_run(rows: Mapping[str, Mapping[str, str]], cell: Cell, folder: Path) -> str:
+    """Why a cell must be run, by the rows of cells.csv; nothing where it is done."""
     row = rows.get(cell.id)
-    if row is None or (row["profile"], row["settings"]) != (cell.profile, " ".join(cell.overrides)):
-        return False
-    return not cell.is_paired or units_of(folder, cell.id).is_file()
+    if row is None:
+        return "it never was"
+    if row["profile"] != cell.profile:
+        return "another profile"
+    if not row.get("digest"):
+        return "an older kvec kept no digest of their settings"
+    if row["digest"] != cell.digest:
+        same = row["settings"] == " ".join(cell.overrides)
+        return "other defaults, or other sizes of the profile" if same else "other settings"
+    return "" if not cell.is_paired or units_of(folder, cell.id).is_file() else "no units kept"
 
 
 def _seconds(rows: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
@@ -160,7 +212,8 @@ def _whole_lines(path: Path) -> bytes:
 
 def _rows(whole: bytes, path: Path, columns: Collection[str]) -> list[dict[str, str]]:
     reader = csv.DictReader(io.StringIO(whole.decode("utf-8"), newline=""))
-    if columns and reader.fieldnames is not None and tuple(reader.fieldnames) != tuple(columns):
+    old = tuple(name for name in columns if name not in ADDED)
+    if columns and reader.fieldnames is not None and tuple(reader.fieldnames) not in (tuple(columns), old):
         raise DataError(f"{path} was written by another kvec; name another folder with --out, or remove the file")
     return list(reader)
 

@@ -21,7 +21,7 @@ from kvec.reproduce.curves import (
     spread,
 )
 from kvec.reproduce.discussions import key_counts, sweep
-from kvec.reproduce.looks import ABLATION, DATA_SETS, LOOKS, YARDSTICKS, in_order, look_of, name_of
+from kvec.reproduce.looks import ABLATION, DATA_SETS, LOOKS, SWEPT, YARDSTICKS, in_order, look_of, name_of
 from kvec.reproduce.results import Results, main_cells
 from kvec.reproduce.verdicts import EARLY, Judged
 
@@ -132,8 +132,8 @@ def settings_table(results: Results) -> Table:
         common = set.intersection(*(set(text.split()) for text in own["settings"].to_list()))
         rows.append((
             name_of(str(dataset)), str(training), str(own["seed"].n_unique()),
-            f"{swept} = {', '.join(values)}" if swept else "–", f"{_mean(own, 'train_seconds'):.0f}",
-            f"{_mean(own, 'seconds'):.0f}", f"{_mean(own, 'epochs'):.1f}",
+            f"{SWEPT.get(str(swept), swept)} = {', '.join(values)}" if swept else "–",
+            f"{_mean(own, 'train_seconds'):.0f}", f"{_mean(own, 'seconds'):.0f}", f"{_mean(own, 'epochs'):.1f}",
             f"{sizes[0]}, {sizes[1]}, {sizes[2]} ({sizes[3]})", " ".join(sorted(common)) or "–",
         ))  # fmt: skip
     return Table(header, rows)

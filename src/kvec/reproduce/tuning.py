@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -14,34 +15,39 @@ import torch
 
 from kvec.learn.fitting import Progress, fit_model
 from kvec.learn.trainer import kept_of
-from kvec.reproduce.cell import cell_config
 from kvec.reproduce.datasets import read_parts
+from kvec.reproduce.paces import PLACE, paced
 from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.pool import Finished, run_cells
+from kvec.reproduce.resolved import cell_config
 from kvec.reproduce.trainings import TRAININGS
 from kvec.words.config import Config
 from kvec.words.errors import DataError, KvecError
 from kvec.words.extras import need
 
-Space = dict[str, tuple[float, float, bool] | tuple[str, ...]]  # least, most, whether on a log scale; or choices
-_RATE: Space = {"training.learning_rate": (5e-4, 6e-3, True)}
+# least, most, whether on a log scale; or choices
+Space = dict[str, tuple[float, float, bool] | tuple[str, ...] | tuple[int, ...]]
+_BATCH: Space = {"training.batch": (16, 32, 64)}  # tangles; of sequences alone, as many as these hold
+_RATE: Space = {"training.learning_rate": (5e-4, 6e-3, True)} | _BATCH
+_LENGTHS: Space = {"training.lengths": ("even", "early")}
 _SAMPLED: Space = _RATE | {
     "training.alpha": (0.03, 3.0, True),
     "training.returns": ("final", "sum"),
     "training.policy_gradient": ("head", "all"),
 }
 SPACES: dict[str, Space] = {
-    "kvec": _RATE | {"training.delay_cost": (1.0, 8.0, True), "training.floor": (0.05, 0.5, False),
+    "kvec": _RATE | _LENGTHS | {"training.delay_cost": (1.0, 8.0, True), "training.floor": (0.05, 0.5, False),
                      "encoder.hide": (0.0, 0.2, False)},
     "kvec-paper": _SAMPLED,
     "earliest": _SAMPLED,
     "srn-earliest": _SAMPLED,
-    "srn": _RATE | {"encoder.dropout": (0.0, 0.3, False), "encoder.hide": (0.0, 0.2, False),
+    "srn": _RATE | _LENGTHS | {"encoder.dropout": (0.0, 0.3, False), "encoder.hide": (0.0, 0.2, False),
                     "training.weight_decay": (1e-5, 1e-2, True)},
 }  # fmt: skip
-SWEPT = "training.beta=0.02"  # the middle of the sweep of methods that are swept
+RATIO = 0.1  # of β to α while methods that are swept are tuned: in the middle of their sweep
 WORK = "kvec.reproduce.tuning:tune_cell"
-_JOURNAL, _TRIALS = "tuning.journal", "tuning.trials"  # what processes are told beside the paths of data sets
+# what processes are told beside the paths of data sets
+_JOURNAL, _TRIALS, _ONE_PACE = "tuning.journal", "tuning.trials", "tuning.one_pace"
 _DIVERGED = {"hm": 0.0, "accuracy": 0.0, "earliness": 1.0, "epochs": 0.0}
 
 
@@ -61,12 +67,17 @@ class Trial:
 
 
 def tune_all(
-    dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path, jobs: int,
+    dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path, jobs: int, is_paced_once: bool,
     tell: Callable[[str], object], work: str = WORK,
 ) -> list[Trial]:  # fmt: skip
-    """Tune every training in processes of their own; what was tried before, and is in `storage`, is not tried again."""
+    """Tune every training in processes of their own; what was tried before, and is in `storage`, is not tried again.
+
+    Each trial trains for the same time, at the pace of its settings; paced once, all at that of the settings as they
+    stand.
+    """
     _optuna()
-    told = {**data, _JOURNAL: str(storage.absolute()), _TRIALS: str(trials)}
+    told = {**data, PLACE: str(storage.absolute().parent), _JOURNAL: str(storage.absolute()), _TRIALS: str(trials)}
+    told |= {_ONE_PACE: ""} if is_paced_once else {}
     found: dict[str, list[Trial]] = {}
     failed: list[Finished] = []
     events = run_cells([(Cell(dataset, name, "", None, 0, "tuning"), sizes) for name in SPACES], told, jobs, work=work)
@@ -100,7 +111,8 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
     optuna = _optuna()
     torch.set_num_threads(1)
     study = optuna.create_study(
-        study_name=f"{name} on {dataset}, {sizes.train_seconds:g} s", direction="maximize", load_if_exists=True,
+        study_name=f"{name} on {dataset}, {sizes.train_seconds:g} s, {_searched(name)}", direction="maximize",
+        load_if_exists=True,
         # the journal's lock is a link to it, which Optuna can only follow by an absolute path
         storage=optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(storage.absolute()))),
     )  # fmt: skip
@@ -108,11 +120,6 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
 
     def those(*wanted: Any) -> list[Any]:
         return [trial for trial in study.get_trials(deepcopy=False) if trial.state in wanted]
-
-    def paced() -> Sizes:
-        """The epochs of the first trial for all others: a share of an epoch more would count for more than settings."""
-        epochs = [int(trial.user_attrs["epochs"]) for trial in those(states.COMPLETE) if trial.user_attrs["epochs"]]
-        return replace(sizes, epochs=epochs[0], train_seconds=0.0) if epochs else sizes
 
     def objective(trial: Any) -> float:
         done = those(states.COMPLETE)
@@ -124,7 +131,7 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
             else _suggested(trial, setting, space)
             for setting, space in SPACES[name].items()
         }
-        record = _validate(name, dataset, data, paced(), tuple(_written(chosen)))
+        record = _validate(name, dataset, data, sizes, tuple(_written(chosen)))
         for measure in ("hm", "accuracy", "earliness", "epochs"):
             trial.set_user_attr(measure, record[measure])
         trial.set_user_attr("settings", chosen)
@@ -174,16 +181,18 @@ def _validate(
 ) -> dict[str, float]:
     """What validation says of settings, and how many epochs there were; the test part is not looked at."""
     training = TRAININGS[name]
-    swept = (SWEPT,) if training.is_sampled else ()
-    cell = Cell(dataset, name, "", None, 0, "tuning", (*swept, *settings))
+    cell = Cell(dataset, name, "", None, 0, "tuning", settings)
+    if training.is_sampled:
+        alpha = cell_config(cell, sizes, training).training.alpha
+        cell = replace(cell, overrides=(*settings, f"training.beta={RATIO * alpha:.12g}"))
     parts = read_parts(dataset, data, sizes, cell.seed)
     learned, held_out, _ = parts.arranged(cell.seed, training.is_alone)
-    config = cell_config(cell, sizes, training, parts)
+    config = cell_config(cell, sizes, training, parts.keys_per_tangle)
+    pace = paced(replace(cell, overrides=()) if _ONE_PACE in data else cell, sizes, data)
     try:
         model = fit_model(
-            learned, held_out, parts.schema, config, torch.device("cpu"), {}, None, Progress(), training.network,
-            sizes.train_seconds,
-        )  # fmt: skip
+            learned, held_out, parts.schema, config, torch.device("cpu"), {}, None, Progress(), training.network, pace
+        )
     except KvecError:
         raise
     except ValueError:  # scores that are no numbers
@@ -200,7 +209,12 @@ def _first(name: str, sizes: Sizes) -> list[dict[str, Any]]:
 
 
 def _is_choice(space: tuple[Any, ...]) -> bool:
-    return isinstance(space[0], str)
+    return not isinstance(space[-1], bool)
+
+
+def _searched(name: str) -> str:
+    """What is searched for a training, in a few letters: another space makes another study."""
+    return hashlib.sha256(repr((SPACES[name], RATIO)).encode()).hexdigest()[:6]
 
 
 def _suggested(trial: Any, setting: str, space: tuple[Any, ...]) -> Any:
