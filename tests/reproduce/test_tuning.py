@@ -77,7 +77,7 @@ def test_a_search_that_was_stopped_draws_as_one_that_was_not(tmp_path: Path, tri
     assert tried[:5] == tried[5:] and len({str(each) for each in tried[:5]}) == 5
 
 
-@pytest.mark.parametrize(("told", "n_paces"), [({}, 4), ({"tuning.one_pace": ""}, 1)])
+@pytest.mark.parametrize(("told", "n_paces"), [({}, 5), ({"tuning.one_pace": ""}, 1)])
 def test_trials_of_one_cost_share_a_pace_and_all_of_them_if_that_is_wished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: dict[str, str], n_paces: int
 ) -> None:
@@ -100,7 +100,7 @@ def test_the_weight_of_lateness_keeps_its_ratio_to_the_policys(
         raise ValueError("scores that are no numbers")
 
     monkeypatch.setattr(tuning, "fit_model", fitted)
-    tune(name, "planted", {}, SIZES, 7, tmp_path / "journal")
+    tune(name, "planted", {}, SIZES, 10, tmp_path / "journal")
     assert len({config.training.alpha for config in seen}) > 1
     for config in seen:
         assert config.training.beta == pytest.approx(tuning.RATIO * config.training.alpha)
@@ -117,7 +117,7 @@ def test_another_space_is_another_search(tmp_path: Path, tried: Tried, monkeypat
 
 @pytest.mark.parametrize("name", SPACES)
 def test_the_first_trial_is_the_settings_as_they_stand(tmp_path: Path, tried: Tried, name: str) -> None:
-    tune(name, "planted", {}, SIZES, 7, tmp_path / "journal")
+    tune(name, "planted", {}, SIZES, 10, tmp_path / "journal")
     assert tried[0] == standing(name)
     choices = {s: tuple(map(str, space)) for s, space in SPACES[name].items() if not isinstance(space[-1], bool)}
     assert choices["training.batch"] == ("16", "32", "64") and ("training.lengths" in choices) == (name in LENGTHS)
@@ -129,6 +129,22 @@ def test_the_first_trial_is_the_settings_as_they_stand(tmp_path: Path, tried: Tr
         for setting, space in SPACES[name].items():
             value = each[setting]
             assert value in choices[setting] if setting in choices else space[0] <= float(value) <= space[1]
+
+
+def test_choices_are_added_to_the_best_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[dict[str, str]] = []
+
+    def rated(name: str, dataset: str, data: Any, sizes: Sizes, settings: tuple[str, ...]) -> dict[str, float]:
+        tried.append(dict(setting.split("=") for setting in settings))
+        good = (tried[-1]["training.batch"] == "16") + (tried[-1]["encoder.feed_forward"] == "128")
+        return {"hm": good / 10, "accuracy": 0.5, "earliness": 0.5, "epochs": 2.0}
+
+    monkeypatch.setattr(tuning, "_validate", rated)
+    tune("kvec", "planted", {}, SIZES, 8, tmp_path / "journal")
+    assert [each["training.batch"] for each in tried[:4]] == ["64", "16", "32", "16"]
+    assert [each["encoder.feed_forward"] for each in tried[3:]] == ["256", "128", "128", "128", "128"]
+    assert [each["encoder.blocks"] for each in tried[2:6]] == ["2", "1", "2", "2"]
+    assert {each["training.batch"] for each in tried[3:]} == {"16"}
 
 
 def test_a_trial_that_was_stopped_is_made_up_for(tmp_path: Path, tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:

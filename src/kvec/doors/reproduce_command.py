@@ -54,7 +54,7 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
-    trials: Annotated[int, Option(metavar="N", help="Settings that tune tries for each training.")] = 6,
+    trials: Annotated[int, Option(metavar="N", help="Settings that tune tries for each training.")] = 12,
     one_pace: Annotated[
         bool,
         Option("--one-pace", help="Let tune measure the pace of each training once, not for each batch size and such."),

@@ -30,18 +30,19 @@ Space = dict[str, tuple[float, float, bool] | tuple[str, ...] | tuple[int, ...]]
 _BATCH: Space = {"training.batch": (16, 32, 64)}  # tangles; of sequences alone, as many as these hold
 _RATE: Space = {"training.learning_rate": (5e-4, 6e-3, True)} | _BATCH
 _LENGTHS: Space = {"training.lengths": ("even", "early")}
+_SIZE: Space = {"encoder.blocks": (1, 2), "encoder.feed_forward": (128, 256)}  # a smaller network learns more epochs
 _SAMPLED: Space = _RATE | {
     "training.alpha": (0.03, 3.0, True),
     "training.returns": ("final", "sum"),
     "training.policy_gradient": ("head", "all"),
 }
 SPACES: dict[str, Space] = {
-    "kvec": _RATE | _LENGTHS | {"training.delay_cost": (1.0, 8.0, True), "training.floor": (0.05, 0.5, False),
+    "kvec": _RATE | _SIZE | _LENGTHS | {"training.delay_cost": (1.0, 8.0, True), "training.floor": (0.05, 0.5, False),
                      "encoder.hide": (0.0, 0.2, False)},
-    "kvec-paper": _SAMPLED,
-    "earliest": _SAMPLED,
-    "srn-earliest": _SAMPLED,
-    "srn": _RATE | _LENGTHS | {"encoder.dropout": (0.0, 0.3, False), "encoder.hide": (0.0, 0.2, False),
+    "kvec-paper": _SAMPLED | _SIZE,
+    "earliest": _SAMPLED | {"encoder.fusion": (64, 128, 256)},
+    "srn-earliest": _SAMPLED | _SIZE,
+    "srn": _RATE | _SIZE | _LENGTHS | {"encoder.dropout": (0.0, 0.3, False), "encoder.hide": (0.0, 0.2, False),
                     "training.weight_decay": (1e-5, 1e-2, True)},
 }  # fmt: skip
 RATIO = 0.1  # of β to α while methods that are swept are tuned: in the middle of their sweep
@@ -106,7 +107,8 @@ def tune_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
 def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path) -> list[Trial]:
     """Try so many settings of a training, first as they stand, then as Optuna suggests by HM on validation.
 
-    Choices are tried one at a time before; the search keeps to those of the best trial, and looks for numbers.
+    Choices are tried one at a time before, each with the best of those before it; the search keeps to what was best,
+    and looks for numbers.
     """
     optuna = _optuna()
     torch.set_num_threads(1)
@@ -121,13 +123,16 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
     def those(*wanted: Any) -> list[Any]:
         return [trial for trial in study.get_trials(deepcopy=False) if trial.state in wanted]
 
-    def objective(trial: Any) -> float:
+    def best() -> dict[str, Any]:
         done = those(states.COMPLETE)
-        best = max(done, key=lambda t: t.value).user_attrs["settings"] if done else None
+        return dict(max(done, key=lambda t: t.value).user_attrs["settings"]) if done else {}
+
+    def objective(trial: Any) -> float:
+        kept = best()
         fixed = study.get_trials(deepcopy=False)[trial.number].system_attrs.get("fixed_params", {})
         chosen = {
-            setting: best[setting]
-            if best and _is_choice(space) and setting not in fixed
+            setting: kept[setting]
+            if kept and _is_choice(space) and setting not in fixed
             else _suggested(trial, setting, space)
             for setting, space in SPACES[name].items()
         }
@@ -137,11 +142,10 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
         trial.set_user_attr("settings", chosen)
         return float(record["hm"])
 
-    known = [trial.system_attrs.get("fixed_params") for trial in those(states.COMPLETE, states.WAITING)]
-    for first in _first(name, sizes):
-        if first not in known:  # never tried, or stopped in the midst of it
-            study.enqueue_trial(first)
+    first = _first(name, sizes)
     for number in range(len(those(states.COMPLETE)), trials):
+        if number < len(first) and not those(states.WAITING):
+            study.enqueue_trial(best() | first[number])
         study.sampler = optuna.samplers.TPESampler(seed=number)  # gone on with, it draws as if never stopped
         study.optimize(objective, n_trials=1)
     return [
@@ -201,11 +205,11 @@ def _validate(
 
 
 def _first(name: str, sizes: Sizes) -> list[dict[str, Any]]:
-    """The settings as they stand, and with every other choice of those that are choices, one at a time."""
+    """What is tried first: all settings as they stand, then every other choice of those that are choices."""
     config = Config.preset(sizes.preset).override(TRAININGS[name].settings)
     stands = {setting: config.get(setting) for setting in SPACES[name]}
     choices = [(setting, choice) for setting, space in SPACES[name].items() for choice in space if _is_choice(space)]
-    return [stands, *(stands | {setting: choice} for setting, choice in choices if stands[setting] != choice)]
+    return [stands, *({setting: choice} for setting, choice in choices if stands[setting] != choice)]
 
 
 def _is_choice(space: tuple[Any, ...]) -> bool:
