@@ -135,7 +135,8 @@ class Hand:
         loaded = load_deployed(Path(model))
         manner = Manner(loaded, limits or Limits(), None, None, every, 1 << 20, False)
         terms = {"model": settled(loaded), "source": place.stream}
-        self.worker = Worker(Duty(place, "decisions", manner, terms, more.get("is_newer", False)), name)
+        duty = Duty(place, more.get("sink", "decisions"), manner, terms, more.get("is_newer", False))
+        self.worker = Worker(duty, name)
         self.stop, self.error = Stop(), ""
         self._thread = threading.Thread(target=self._run)
         self._thread.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,6 +166,7 @@ class Worker:
             return has_worked
         except LeaseLost as lost:
             del self._works[work.number]
+            await work.close()
             say(f"{lost}; it goes on there")
             return False
 
@@ -174,7 +176,11 @@ class Worker:
         """Give up and take partitions, so that each live worker has its share."""
         wanted = plan(self._me, leases.live(), leases.owners(), list(self._works), partitions)
         for number in wanted.release:
-            await self._let_go(self._works[number])
+            if number in self._works:
+                await self._let_go(self._works[number])
+            else:
+                with suppress(LeaseLost):
+                    await leases.give_up(number)
         for number in wanted.claim:
             try:
                 self._works[number] = await take(

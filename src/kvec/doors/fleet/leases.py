@@ -95,6 +95,10 @@ class Leases:
         seen = self._leases.get(number, Lease())
         return await self.change(number, replace(seen, owner=self.me, epoch=seen.epoch + 1))
 
+    async def give_up(self, number: int) -> None:
+        """Let others have a partition that is noted for this worker, but not worked on here."""
+        await self.change(number, replace(self._leases[number], owner=""))
+
     async def change(self, number: int, lease: Lease) -> Lease:
         """Note something, if nobody else has since `lease.revision`."""
         errors = self._link.js_errors

@@ -85,11 +85,11 @@ class Link:
         if not self.lost.done():
             self.lost.set_result(why)
 
-    async def ask(self, question: Coroutine[Any, Any, T]) -> T:
+    async def ask(self, question: Coroutine[Any, Any, T], patience: float | None = PATIENCE) -> T:
         """What the server answers; if it does not in time, or the connection breaks, the link is lost."""
         task = asyncio.ensure_future(question)
         try:
-            await asyncio.wait((task, self.lost), timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, self.lost), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
         except (TimeoutError, self._errors.Error, OSError) as error:
@@ -146,6 +146,7 @@ class Post:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._inbox = ""
+        self._subscription: Any = None
         self._sent = 0
         self._waiting: dict[str, int] = {}  # by the end of its inbox: the number of a message
         self._change = asyncio.Event()
@@ -156,7 +157,12 @@ class Post:
     async def open(self) -> None:
         """Begin."""
         self._inbox = self._link.inbox()
-        await self._link.subscribe(f"{self._inbox}.*", self._hear)
+        self._subscription = await self._link.subscribe(f"{self._inbox}.*", self._hear)
+
+    async def close(self) -> None:
+        """End; nothing more is heard."""
+        if self._subscription is not None:
+            await self._link.ask(self._subscription.unsubscribe())
 
     @property
     def n_waiting(self) -> int:

@@ -64,10 +64,10 @@ def summary(tally: Tally) -> str:
 
 def _places(wishes: Wishes, output: str | None) -> tuple[Place, str]:
     """Where items come from and decisions go; what a fleet does otherwise is refused."""
+    if output is not None and "://" in output and not is_fleet(output):
+        raise SettingError(f"{output}: decisions go to a file, to the standard output or to nats://")
     if not is_fleet(wishes.source):
-        raise SettingError(
-            f"{output}: only a fleet writes to NATS; name a source there too, or send items with kvec send"
-        )
+        raise SettingError(f"{output}: decisions go there from a fleet; name items on NATS with --source, or -o FILE")
     if not is_fleet(output):
         raise SettingError(
             f"{wishes.source}: decisions of a fleet go to a stream beside the items; write --sink nats://…/decisions"

@@ -42,14 +42,15 @@ class Plan(NamedTuple):
 def plan(me: str, live: Collection[str], owners: Mapping[int, str], held: Sequence[int], partitions: int) -> Plan:
     """What to give and to take: too many are given up, the newest first; free ones and those of lost workers are taken.
 
-    `owners` says who is noted for a partition; `held` are those at work here, in the order in which they came.
+    `owners` says who is noted for a partition; `held` are those at work here, in the order in which they came. One that
+    is noted for this worker, but not at work here (its connection broke), is taken again or given up.
     """
     quota = share(me, live, partitions)
-    if len(held) > quota:
-        return Plan(list(held)[quota:], [])
-    free = [
+    mine = [number for number in range(partitions) if owners.get(number) == me and number not in held]
+    others = [
         number for number in range(partitions)
-        if number not in held and (owners.get(number, "") in ("", me) or owners[number] not in live)
+        if number not in held and owners.get(number) != me and (not owners.get(number) or owners[number] not in live)
     ]  # fmt: skip
-    first = int.from_bytes(me.encode()[-2:]) % len(free) if free else 0  # workers that start at once rarely meet
-    return Plan([], (free[first:] + free[:first])[: quota - len(held)])
+    first = int.from_bytes(me.encode()[-2:]) % len(others) if others else 0  # workers that start at once rarely meet
+    claim = (mine + others[first:] + others[:first])[: max(quota - len(held), 0)]
+    return Plan([*list(held)[quota:], *(number for number in mine if number not in claim)], claim)

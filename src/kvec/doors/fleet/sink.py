@@ -92,6 +92,10 @@ class FencedSink:
         except Refused:
             raise LeaseLost(f"partition {self._number} has a newer owner") from None
 
+    async def close(self) -> None:
+        """Send no more."""
+        await self._post.close()
+
     async def _newest_fence(self, subject: str) -> tuple[int, Mapping[str, Any]]:
         try:
             message = await self._link.ask(self._link.js.get_last_msg(self._subjects.sink, subject))

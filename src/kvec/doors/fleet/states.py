@@ -25,7 +25,7 @@ class States:
         content = io.BytesIO()
         errors = self._link.js_errors
         try:
-            await self._link.ask(self._bucket.get(name, writeinto=content))
+            await self._link.ask(self._bucket.get(name, writeinto=content), patience=None)
         except (errors.ObjectNotFoundError, errors.DigestMismatchError, errors.BadObjectMetaError) as error:
             raise ModelError(
                 f"state {name} of group {self._group} is damaged or gone ({type(error).__name__}); begin with another "
@@ -35,7 +35,7 @@ class States:
 
     async def save(self, name: str, content: bytes) -> None:
         """Keep a state; it counts when a lease names it."""
-        await self._link.ask(self._bucket.put(name, content))
+        await self._link.ask(self._bucket.put(name, content), patience=None)  # each part is waited for
 
     async def forget(self, name: str) -> None:
         """Let go of a state that no lease names any more, and of the mark that the bucket leaves for it."""

@@ -19,10 +19,11 @@ from kvec.doors.fleet.sink import FencedSink
 from kvec.doors.fleet.states import States
 from kvec.doors.messages import say
 from kvec.doors.promises import Watcher
+from kvec.doors.succeeding import require_same_items
 from kvec.doors.writing import decision_row
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_forms import JsonLines
-from kvec.words.errors import DataError, SettingError
+from kvec.words.errors import DataError, ModelError, SettingError
 from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
 
@@ -90,8 +91,16 @@ class Work:
         await states.tidy(self.number, self.lease.state)
 
     async def take_over(self) -> None:
-        """Let the model of this worker decide what opens from now on, if the state is of another."""
-        await self._send(self.stream.take_over(self._manner.model, self._manner.threshold))
+        """Let the model of this worker decide what opens from now on."""
+        model = self._manner.model
+        require_same_items(
+            self.stream.model.schema, model.schema, "this model", "the group", "another group and another --sink"
+        )
+        try:
+            decisions = self.stream.take_over(model, self._manner.threshold)
+        except DataError as error:
+            raise ModelError(str(error)) from None
+        await self._send(decisions)
         self._watcher = Watcher.of(self.stream)
         await self.save()
 
@@ -155,7 +164,12 @@ class Work:
         else:
             await self._sink.settle()
             self.lease = await self._leases.change(self.number, replace(self.lease, owner=""))
+        await self.close()
+
+    async def close(self) -> None:
+        """Hear no more of it."""
         await self._intake.close()
+        await self._sink.close()
 
     # -- parts --------------------------------------------------------------------------------------------------
 
