@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,13 @@ from tests.doors.fleet.crewed import PATIENCE, Hand, Server, needs_server, rows_
 from tests.doors.made import Trained
 from tests.doors.streamed import assert_same, decided, streamed
 
+from kvec.decide.deployed import load_deployed
+from kvec.doors.cli import run
+from kvec.doors.fleet import sending
+from kvec.doors.fleet.ground import source_of
+from kvec.doors.fleet.link import Link
 from kvec.doors.fleet.partitions import partition_of
+from kvec.read.arriving import RowReader
 
 pytest.importorskip("nats")
 pytestmark = needs_server
@@ -140,6 +147,54 @@ def test_broken_items_become_letters(server: Server, lively: Trained, tmp_path: 
     assert all(one["place"].startswith("items.") for one in letters)
     assert worker.worker.tally.letters == 3
     assert sum(row["n_observed"] for row in server.decided().values()) == 2
+
+
+def test_the_server_sorts_tangles_as_we_do(server: Server) -> None:
+    names = ["a", "link-7", "ä", "0", "12345", "10/8", *(f"tangle-{i}" for i in range(20))]
+
+    async def publish(link: Link) -> None:
+        assert await source_of(link, server.place("?create=yes&partitions=7")) == 7
+        for name in names:
+            await link.publish(f"items.tangle.{name}", name.encode(), {})
+
+    server.ask(publish)
+    sorted_by_server = {content.decode(): subject for subject, content in server.messages("items", "items.*")}
+    assert sorted_by_server == {name: f"items.{partition_of(name, 7)}" for name in names}
+
+
+def test_the_python_of_the_page_sends_an_item(server: Server, lively: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "nats.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert "nats://localhost" in block
+    server.ask(lambda link: source_of(link, server.place("?create=yes&partitions=4")))
+    exec(compile(block.replace("nats://localhost", server.url("")), "nats.md", "exec"), {})
+    ((subject, content),) = server.messages("items", "items.*")
+    assert subject == f"items.{partition_of('link 7', 4)}"
+    row = json.loads(content)
+    assert RowReader(load_deployed(Path(lively.model)).schema).item(row) is not None
+
+
+def test_rows_are_sent_once(
+    server: Server, lively: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, url = lively.frame.head(40), server.url("items", "?create=yes&partitions=3")
+    frame.write_parquet(tmp_path / "items.parquet")
+    monkeypatch.setattr(sending, "WINDOW", 8)
+    for _ in range(2):
+        send(lively.model, tmp_path / "items.parquet", url)
+    said = capsys.readouterr().err
+    assert "40 items sent to" in said and "; 40 were there already" in said
+    lines = rows_of(frame, tmp_path / "items.ndjson").read_bytes()
+    script = [sys.executable, "-m", "kvec", "send", lively.model, "-", "--sink", url]
+    done = subprocess.run(script, input=lines, capture_output=True, timeout=PATIENCE, check=True)
+    assert b"40 items sent" in done.stderr and b"already" not in done.stderr
+    stored = server.messages("items", "items.*")
+    assert len(stored) == 80
+    for subject, content in stored:
+        assert subject == f"items.{partition_of(json.loads(content)['tangle'], 3)}"
+    (tmp_path / "long.ndjson").write_text(json.dumps({"tangle": "x" * 600_000}) + "\n")
+    assert run(["send", lively.model, str(tmp_path / "long.ndjson"), "--sink", url]) == 2
+    assert "is too long for the server, which takes 1,048,576 bytes" in capsys.readouterr().err
 
 
 def test_a_newer_model_takes_over(server: Server, lively: Trained, trained: Trained, wanted: Path) -> None:
