@@ -243,7 +243,9 @@ def origin(data: str | None, *places: str) -> dict[str, Any]:
     for at in reversed([i for i, word in enumerate(words) if word in places]):
         del words[at : at + 2]
     return {
-        "command": " ".join(["python", f"benchmarks/stream/{Path(sys.argv[0]).name}", *words]),
+        "command": " ".join(
+            ["python", f"benchmarks/{Path(sys.argv[0]).resolve().parent.name}/{Path(sys.argv[0]).name}", *words]
+        ),
         "kvec": kvec.__version__,
         "machine": f"{platform.machine()}, 1 thread, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
         "matmul_gflops": matmul_rate(),

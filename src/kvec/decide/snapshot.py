@@ -27,15 +27,10 @@ CARD = "kvec"  # the name of the plain data among them
 def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write a state whole or not at all; it is on the disk before this returns. `format` is that of its models."""
     path = Path(path)
-    try:
-        card = json.dumps({"format": OLDEST, "kvec": __version__, **facts}, default=_plain).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: an item's value or the note cannot be kept in a state: {error}") from None
-    content = save_arrays({**arrays, CARD: np.frombuffer(card, np.uint8)})
+    content = packed_state(str(path), facts, arrays)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with fresh.open("wb") as out:
-            out.write(hashlib.blake2b(content, digest_size=HASH).digest())
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
@@ -48,24 +43,39 @@ def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str,
             fresh.unlink(missing_ok=True)
 
 
+def packed_state(name: str, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    """The bytes of a state, for places that are no files; `name` is for messages."""
+    try:
+        card = json.dumps({"format": OLDEST, "kvec": __version__, **facts}, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"{name}: an item's value or the note cannot be kept in a state: {error}") from None
+    content = save_arrays({**arrays, CARD: np.frombuffer(card, np.uint8)})
+    return hashlib.blake2b(content, digest_size=HASH).digest() + content
+
+
 def read_state(path: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Read what `write_state` wrote; a damaged, foreign or newer file is refused."""
     try:
         whole = Path(path).read_bytes()
     except OSError as error:
         raise ModelError(f"{path}: cannot read the state: {error.strerror or error}") from None
+    return unpacked_state(str(path), whole)
+
+
+def unpacked_state(name: str, whole: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """What `packed_state` packed; damaged, foreign or newer bytes are refused."""
     content = whole[HASH:]
     if hashlib.blake2b(content, digest_size=HASH).digest() != whole[:HASH]:
-        raise ModelError(f"{path} is damaged, or not the state of a stream: its hash does not fit")
+        raise ModelError(f"{name} is damaged, or not the state of a stream: its hash does not fit")
     try:
         arrays = load_arrays(content)
         card: dict[str, Any] = json.loads(arrays.pop(CARD).tobytes())
         written, version = int(card["format"]), card["kvec"]
     except (KeyError, TypeError, ValueError, SafetensorError):
-        raise ModelError(f"{path} is not the state of a stream") from None
+        raise ModelError(f"{name} is not the state of a stream") from None
     if written > FORMAT:
         raise ModelError(
-            f"{path} was written by kvec {version} in format {written}; this is kvec {__version__}, "
+            f"{name} was written by kvec {version} in format {written}; this is kvec {__version__}, "
             f"which reads up to format {FORMAT}: upgrade kvec to use it"
         )
     return card, arrays

@@ -21,7 +21,7 @@ from kvec.decide.folder import as_damage, format_of
 from kvec.decide.hearing import Listener
 from kvec.decide.looking_back import LookedBack, look_back
 from kvec.decide.promise import Promise
-from kvec.decide.snapshot import read_state, write_state
+from kvec.decide.snapshot import packed_state, read_state, unpacked_state, write_state
 from kvec.decide.succession import succeed
 from kvec.tangle.coder import Coded
 from kvec.words.errors import DataError, SettingError
@@ -239,11 +239,18 @@ class Stream:
 
     def save(self, path: str | Path, note: Mapping[str, Any] | None = None) -> None:
         """Write the whole stream into one file, its model included; `note` is kept beside it."""
+        write_state(path, *self._noted(note))
+
+    def to_bytes(self, note: Mapping[str, Any] | None = None) -> bytes:
+        """What `save` would write, for places that are no files."""
+        return packed_state("the stream", *self._noted(note))
+
+    def _noted(self, note: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         if note is not None and not isinstance(note, Mapping):
             raise SettingError(f"the note is {shown(note)}; it must map names to plain data")
         facts, arrays = self.to_plain()
         newest = max(format_of(engine.model.config) for engine in self._engines)
-        write_state(path, {**facts, "note": dict(note or {}), "format": newest}, arrays)
+        return {**facts, "note": dict(note or {}), "format": newest}, arrays
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """The stream as plain data and arrays, its models included."""
@@ -301,6 +308,13 @@ def resume(path: str | Path) -> Stream:
     """Go on with a saved stream as if it had never stopped."""
     facts, arrays = read_state(path)
     with as_damage(path):
+        return Stream.from_plain(facts, arrays)
+
+
+def resume_bytes(content: bytes, name: str) -> Stream:
+    """The same from what `to_bytes` gave; `name` is for messages."""
+    facts, arrays = unpacked_state(name, content)
+    with as_damage(name):
         return Stream.from_plain(facts, arrays)
 
 

@@ -22,6 +22,7 @@ from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
 from kvec.doors.messages import Stopped, one_line, say, warn_of
 from kvec.doors.reproduce_command import reproduce
+from kvec.doors.send_command import send
 from kvec.doors.serve_command import serve, serve_demo, serve_export
 from kvec.doors.stream_command import stream
 from kvec.doors.tune_command import tune
@@ -356,6 +357,7 @@ app.command(
     epilog="Examples: [bold]kvec stream model items.ndjson -o decisions.ndjson[/bold], "
     "[bold]tail -F items.ndjson | kvec stream model --state kept[/bold]"
 )(stream)
+app.command(epilog="Example: [bold]kvec send model items.ndjson --sink nats://localhost/items[/bold]")(send)
 app.command(
     epilog="Examples: [bold]kvec serve model --state kept[/bold], "
     "[bold]kvec serve fast=model-a sure=model-b --host 0.0.0.0 --token-file tokens[/bold]"

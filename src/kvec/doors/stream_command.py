@@ -20,6 +20,7 @@ from kvec.doors.limit_flags import (
     MaxTangles,
     Reorder,
 )
+from kvec.words.errors import SettingError
 
 _STATE = "Stopping and going on"
 
@@ -32,17 +33,21 @@ def stream(
             metavar="SOURCE",
             show_default=False,
             help="A file (.ndjson, .csv, .csv.gz, .parquet), - for the standard input, tcp://:9000, "
-            "unix:///run/kvec.sock or kafka://broker:9092/topic.",
+            "unix:///run/kvec.sock, kafka://broker:9092/topic or nats://server:4222/stream.",
         ),
     ] = "-",
+    source_too: Annotated[
+        str | None, Option("--source", metavar="SOURCE", help="The same, by name.", show_default=False)
+    ] = None,
     output: Annotated[
-        Path | None,
+        str | None,
         Option(
             "-o",
             "--output",
+            "--sink",
             metavar="FILE",
-            help="A .ndjson file for the decisions, else (or -) the standard output. With a new --state it must not "
-            "hold anything yet.",
+            help="A .ndjson file for the decisions, else (or -) the standard output; of items on NATS a stream there. "
+            "With a new --state a file must not hold anything yet.",
         ),
     ] = None,
     form: Annotated[
@@ -106,8 +111,17 @@ def stream(
         "expiry": expiry, "idle": idle, "late": late, "reorder": reorder, "duplicates": duplicates,
     }  # fmt: skip
     limits = {name: value for name, value in given.items() if value is not None}
-    code = stream_items(Wishes(
-        model, source, output, form, follow, state, every, take_over, on_stop, table, strict, dead_letters, max_line,
-        event_time, threshold, target_of(at), limits,
-    ))  # fmt: skip
+    if source_too is not None and source != "-":
+        raise SettingError(f"the source is {source} and {source_too}; name one")
+    source = source_too or source
+    is_far = output is not None and "://" in output
+    wishes = Wishes(
+        model, source, None if output is None or is_far else Path(output), form, follow, state, every, take_over,
+        on_stop, table, strict, dead_letters, max_line, event_time, threshold, target_of(at), limits,
+    )  # fmt: skip
+    if is_far or source.startswith("nats://"):
+        from kvec.doors.fleet.opening import run_worker
+
+        raise typer.Exit(run_worker(wishes, output))
+    code = stream_items(wishes)
     raise typer.Exit(code)

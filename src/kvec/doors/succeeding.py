@@ -27,13 +27,13 @@ def require_same_limits(before: Limits, given: Mapping[str, Any], state: str) ->
             raise SettingError(f"{flag} is {value}, but {kept} in {state}; leave it out, or name a new --state")
 
 
-def require_same_items(before: Schema, after: Schema, model: str, state: str) -> None:
+def require_same_items(before: Schema, after: Schema, model: str, state: str, anew: str = "a new --state") -> None:
     """Both models see every item, so it must be made from the same columns in the same way."""
     old, new = _columns(before), _columns(after)
     if different := [name for name in old if old[name] != new[name]]:
         raise ModelError(
             f"{model} reads other items than the model in {state} (schema.{different[0]} differs); "
-            "let it begin with a new --state"
+            f"let it begin with {anew}"
         )
 
 

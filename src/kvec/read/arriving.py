@@ -84,6 +84,10 @@ class RowReader:
         self.cut = OrderedDict(((tangle, key), None) for tangle, key in plain["cut"])
         self.unseen = set(plain.get("unseen", ()))
 
+    def tangle(self, cells: Cells) -> TangleId:
+        """The tangle of a row; a row without one is refused."""
+        return self._tangle_of(cells)
+
     def item(self, cells: Cells) -> Item | None:
         """The item of a row; None where an outcome cuts it away. Cells that do not fit are refused."""
         tangle, key = self._tangle_of(cells), self._key_of(cells)

@@ -1,0 +1,97 @@
+"""The items of one partition, in their order: a durable consumer of each owner's own, from where the state stopped.
+
+An owner makes a consumer under a name with its epoch, and takes away those of earlier owners: nobody can pull what is
+meant for another, and nothing is delivered again out of order. Acknowledged is what a state holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from kvec.doors.fleet.ground import Subjects
+from kvec.doors.fleet.leases import LeaseLost
+from kvec.doors.fleet.link import Link
+
+BATCH = 2048  # messages that are asked for together
+EXPIRES = 30_000_000_000  # nanoseconds after which a request for messages ends
+ACK_WAIT = 24 * 3600.0  # seconds: nothing is delivered again to the same owner
+CLOSE = "Kvec-Close"  # the header of a message that says: decide what is open
+
+
+class Message(NamedTuple):
+    """One item as it came."""
+
+    number: int  # its place in the stream
+    content: bytes
+    is_close: bool
+    reply: str
+
+
+class Intake:
+    """Pulls the items of a partition."""
+
+    def __init__(self, link: Link, subjects: Subjects, number: int, group: str, epoch: int) -> None:
+        self._link, self._stream, self._subject = link, subjects.source, subjects.items(number)
+        self._stem, self._name = f"{group}-{number}-", f"{group}-{number}-{epoch}"
+        self._number = number
+        self._inbox = ""
+        self._asked = 0  # messages that were asked for, and have not come yet
+        self._waiting: deque[Message] = deque()
+        self._subscription: Any = None
+        self._is_gone = False
+        self._wake: Callable[[], None] = lambda: None
+
+    async def open(self, position: int, wake: Callable[[], None]) -> None:
+        """Begin behind a place in the stream; `wake` is called when something comes."""
+        link, api, js = self._link, self._link.api, self._link.js
+        self._wake = wake
+        for consumer in await link.ask(js.consumers_info(self._stream)):
+            epoch = consumer.name.removeprefix(self._stem)
+            if consumer.name.startswith(self._stem) and epoch.isdecimal():
+                with suppress(link.js_errors.NotFoundError):
+                    await link.ask(js.delete_consumer(self._stream, consumer.name))
+        await link.ask(js.add_consumer(self._stream, api.ConsumerConfig(
+            durable_name=self._name, filter_subject=self._subject, ack_policy=api.AckPolicy.ALL, ack_wait=ACK_WAIT,
+            deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=position + 1, max_ack_pending=-1,
+        )))  # fmt: skip
+        self._inbox = link.inbox()
+        self._subscription = await link.subscribe(self._inbox, self._hear)
+        await self.ask_for_more()
+
+    async def ask_for_more(self) -> None:
+        """Keep enough messages on their way."""
+        if self._is_gone:
+            raise LeaseLost(f"the consumer of partition {self._number} is gone")
+        if self._asked + len(self._waiting) < BATCH // 2:
+            self._asked += BATCH
+            request = json.dumps({"batch": BATCH, "expires": EXPIRES}).encode()
+            await self._link.send(f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}", request, self._inbox)
+
+    def read(self, most: int) -> list[Message]:
+        """What has come, at most so many."""
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+    async def acknowledge(self, reply: str) -> None:
+        """Say that a state holds all up to a message."""
+        await self._link.send(reply, b"+ACK")
+
+    async def close(self) -> None:
+        """Pull no more."""
+        if self._subscription is not None:
+            await self._link.ask(self._subscription.unsubscribe())
+
+    async def _hear(self, message: Any) -> None:
+        if not message.reply:  # the server says how a request ended
+            headers = message.headers or {}
+            self._is_gone = headers.get("Status") in ("409", "503") and "xceeded" not in headers.get("Description", "")
+            self._asked -= int(headers.get("Nats-Pending-Messages", 0))
+        else:
+            self._asked -= 1
+            number = int(message.reply.split(".")[-4])
+            is_close = message.headers is not None and CLOSE in message.headers
+            self._waiting.append(Message(number, message.data, is_close, message.reply))
+        self._wake()

@@ -1,0 +1,70 @@
+"""The states of partitions in an object store: whole snapshots under names of their own, never one over another."""
+
+from __future__ import annotations
+
+import base64
+import io
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from kvec.doors.fleet.link import Link
+from kvec.words.errors import ModelError
+
+ORPHAN = 600.0  # seconds after which parts of a state that was never finished are cleared away
+
+
+class States:
+    """The bucket of a group's states."""
+
+    def __init__(self, link: Link, bucket: Any, group: str) -> None:
+        self._link, self._bucket, self._group = link, bucket, group
+
+    async def load(self, name: str) -> bytes:
+        """A whole state."""
+        content = io.BytesIO()
+        errors = self._link.js_errors
+        try:
+            await self._link.ask(self._bucket.get(name, writeinto=content), patience=None)
+        except (errors.ObjectNotFoundError, errors.DigestMismatchError, errors.BadObjectMetaError) as error:
+            raise ModelError(
+                f"state {name} of group {self._group} is damaged or gone ({type(error).__name__}); begin with another "
+                "group and another --sink"
+            ) from None
+        return content.getvalue()
+
+    async def save(self, name: str, content: bytes) -> None:
+        """Keep a state; it counts when a lease names it."""
+        await self._link.ask(self._bucket.put(name, content), patience=None)  # each part is waited for
+
+    async def forget(self, name: str) -> None:
+        """Let go of a state that no lease names any more, and of the mark that the bucket leaves for it."""
+        try:
+            await self._link.ask(self._bucket.delete(name))
+        except self._link.js_errors.ObjectNotFoundError:
+            return
+        mark = f"$O.{self._group}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
+        await self._link.ask(self._link.js.purge_stream(f"OBJ_{self._group}", subject=mark))
+
+    async def tidy(self, partition: int, kept: str) -> None:
+        """Clear away what earlier owners of a partition have left: states without a lease, and parts of none."""
+        link, stream = self._link, f"OBJ_{self._group}"
+        try:
+            held = await link.ask(self._bucket.list(ignore_deletes=True))
+        except link.js_errors.NotFoundError:
+            held = []
+        for one in held:
+            if one.name.startswith(f"{partition}.") and one.name != kept:
+                await self.forget(one.name)
+        info = await link.ask(link.js.stream_info(stream, subjects_filter=f"$O.{self._group}.C.>"))
+        whole = {one.nuid for one in held}
+        for subject in set(info.state.subjects or ()):
+            if subject.rpartition(".")[2] not in whole and await self._age(stream, subject) > ORPHAN:
+                await link.ask(link.js.purge_stream(stream, subject=subject))
+
+    async def _age(self, stream: str, subject: str) -> float:
+        try:
+            newest = await self._link.ask(self._link.js.get_last_msg(stream, subject))
+        except self._link.js_errors.NotFoundError:
+            return 0.0
+        return time.time() - (newest.time or datetime.now(UTC)).timestamp()

@@ -1,0 +1,240 @@
+"""Owners that were lost, and come back: they can neither send nor keep anything any more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.doors.fleet.crewed import Server, needs_server, rows_of, send
+from tests.doors.made import Trained
+from tests.doors.streamed import assert_same, decided, streamed
+
+from kvec.decide.deployed import load_deployed
+from kvec.doors.fleet import states as keeping
+from kvec.doors.fleet.ground import Subjects, buckets_of, sink_of, source_of
+from kvec.doors.fleet.leases import LeaseLost, Leases
+from kvec.doors.fleet.link import Link
+from kvec.doors.fleet.places import Place
+from kvec.doors.fleet.sink import MOST_ID, marked_id
+from kvec.doors.fleet.states import States
+from kvec.doors.fleet.work import Manner, Tally, Work, take
+from kvec.words.errors import ModelError
+from kvec.words.limits import Limits
+
+pytest.importorskip("nats")
+pytestmark = needs_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("server"))
+    yield made
+    made.kill()
+
+
+class Bench:
+    """Workers that take partitions at the test's word."""
+
+    def __init__(self, link: Link, place: Place, model: str, sink: str = "") -> None:
+        self.link, self.place, self.tally = link, place, Tally()
+        self.manner = Manner(load_deployed(Path(model)), Limits(), None, None, 3600.0, 1 << 20, False)
+        self.subjects = Subjects(place.stream, sink or f"{place.stream}-decisions")
+
+    async def open(self) -> None:
+        await source_of(self.link, self.place)
+        await sink_of(self.link, self.place, self.subjects.sink)
+        bucket, objects = await buckets_of(self.link, self.place)
+        self.bucket, self.states = bucket, States(self.link, objects, self.place.group)
+
+    async def worker(self, name: str) -> Leases:
+        leases = Leases(self.link, self.bucket, name, 3600.0)
+        await leases.open()
+        return leases
+
+    async def take(self, leases: Leases) -> Work:
+        return await take(
+            0, self.link, leases, self.states, self.place.group, self.manner, self.tally, self.subjects, lambda: None
+        )  # fmt: skip
+
+    async def surely(self, leases: Leases) -> Work:
+        """Take it, as soon as this worker has heard of the last owner."""
+        for _ in range(1000):
+            with suppress(LeaseLost):
+                return await self.take(leases)
+            await asyncio.sleep(0.02)
+        raise AssertionError("it cannot be taken")
+
+    async def until(self, work: Work, position: int) -> None:
+        while work.position < position:
+            await work.step()
+            await self.link.flush()
+
+
+def on_bench(
+    server: Server, model: str, name: str, play: Callable[[Bench], Coroutine[Any, Any, None]]
+) -> None:  # fmt: skip
+    place = server.place(f"?create=yes&partitions=1&group={name}", name)
+
+    async def played(link: Link) -> None:
+        bench = Bench(link, place, model)
+        await bench.open()
+        await play(bench)
+
+    server.ask(played)
+
+
+def test_a_stalled_owner_can_do_nothing(
+    server: Server, lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvec.doors.fleet.work.MOST_ROWS", 50)
+    items = rows_of(lively.frame.head(600), tmp_path / "items.ndjson")
+    streamed(lively.model, items, "-o", tmp_path / "wanted.ndjson")
+
+    async def nothing(bench: Bench) -> None:
+        return
+
+    on_bench(server, lively.model, "stalled", nothing)  # makes the streams
+    send(lively.model, items, server.url("stalled"), "--close")
+
+    async def play(bench: Bench) -> None:
+        leases = {name: await bench.worker(name) for name in "abc"}
+        first = await bench.take(leases["a"])
+        await bench.until(first, 200)
+        await first.save()
+        await bench.until(first, 350)  # decisions that no state knows of
+        await first._sink.settle()
+        second = await bench.surely(leases["b"])
+        assert second.position == first.lease.position >= 200
+        assert len(second._sink.known) > 0
+        with pytest.raises(LeaseLost):
+            for _ in range(1000):
+                await first.step()
+                await bench.link.flush()
+            await first.save()
+        with pytest.raises(LeaseLost):
+            await first.save()
+        with pytest.raises(LeaseLost):  # even if it did not know of the other
+            monkeypatch.setattr(leases["a"], "is_mine", lambda *_: True)
+            await first._sink.send([("x/y/0", b"{}")])
+            await first._sink.settle()
+        await bench.until(second, 500)
+        await second.save()
+        while leases["a"]._leases[0] != second.lease:
+            await asyncio.sleep(0.02)
+        claimed = await leases["a"].claim(0)  # stalls before it says so at the sink
+        third = await bench.surely(leases["c"])
+        late = Work(0, claimed, bench.manner, bench.tally, bench.subjects)
+        with pytest.raises(LeaseLost):
+            await late.open(bench.link, leases["a"], bench.states, "stalled", lambda: None)
+        await bench.until(third, 601)
+        await third.release()
+        assert bench.tally.again > 0
+        for one in leases.values():
+            await one.close(is_left=True)
+
+    on_bench(server, lively.model, "stalled", play)
+    assert_same(server.decided("stalled-decisions"), decided(tmp_path / "wanted.ndjson"))
+
+
+numbers = count()
+actions = st.lists(
+    st.tuples(st.sampled_from(["take", "run", "run", "save", "crash"]), st.sampled_from("abc")), max_size=14
+)
+
+
+@pytest.fixture(scope="module")
+def few(server: Server, lively: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some items in a stream of one partition; beside them, as a file, what is decided about them."""
+    folder = tmp_path_factory.mktemp("few")
+    items = rows_of(lively.frame.head(160), folder / "items.ndjson")
+    streamed(lively.model, items, "-o", folder / "wanted.ndjson")
+    send(lively.model, items, server.url("few", "?create=yes&partitions=1"), "--close")
+    return folder / "wanted.ndjson"
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions=actions)
+def test_whoever_takes_over_from_whom_each_decision_is_there_once(
+    server: Server, lively: Trained, few: Path, monkeypatch: pytest.MonkeyPatch, actions: list[tuple[str, str]]
+) -> None:
+    """Three workers that never hear of each other, and each goes on as if the partition were still its own."""
+    monkeypatch.setattr("kvec.doors.fleet.work.MOST_ROWS", 20)
+    name = f"law-{next(numbers)}"
+
+    async def play(link: Link) -> None:
+        bench = Bench(link, server.place(f"?create=yes&group={name}", "few"), lively.model, name)
+        await bench.open()
+        leases = {one: await bench.worker(one) for one in "abcd"}
+        monkeypatch.setattr(Leases, "is_mine", lambda *_: True)
+        works: dict[str, Work] = {}
+        for action, one in actions:
+            try:
+                if action == "take":
+                    works[one] = await bench.take(leases[one])
+                elif action == "crash":
+                    works.pop(one, None)
+                elif one in works and action == "run":
+                    await bench.until(works[one], min(works[one].position + 20, 161))
+                elif one in works:
+                    await works[one].save()
+            except LeaseLost:
+                works.pop(one, None)
+            await link.flush()
+        last = await bench.surely(leases["d"])
+        await bench.until(last, 161)
+        for work in works.values():  # they were only asleep
+            with suppress(LeaseLost):
+                await bench.until(work, 161)
+                await work.save()
+        await last.release()
+        for lease in leases.values():
+            await lease.close(is_left=True)
+
+    server.ask(play)
+    assert_same(server.decided(name), decided(few))
+
+
+def test_states_of_any_size_and_what_is_cleared_away(
+    server: Server, lively: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = os.urandom(9 << 20)
+
+    async def play(bench: Bench) -> None:
+        states, stream = bench.states, "OBJ_large"
+        await states.save("0.1.0", large)
+        await states.save("0.1.1", b"newer")
+        await states.save("1.1.0", b"of another partition")
+        assert await states.load("0.1.0") == large
+        await bench.link.publish("$O.large.C.unfinished", b"half a state", {})
+        await states.tidy(0, "0.1.0")
+        assert await states.load("0.1.0") == large and await states.load("1.1.0") == b"of another partition"
+        with pytest.raises(ModelError, match=r"state 0\.1\.1 of group large is damaged or gone"):
+            await states.load("0.1.1")
+        await states.forget("0.1.1")  # twice is no harm
+        info = await bench.link.js.stream_info(stream, subjects_filter="$O.large.>")
+        assert "$O.large.C.unfinished" in info.state.subjects  # it may be under way
+        monkeypatch.setattr(keeping, "ORPHAN", -1.0)
+        await states.tidy(0, "0.1.0")
+        await states.forget("0.1.0")
+        await states.forget("1.1.0")
+        await states.tidy(0, "")
+        assert (await bench.link.js.stream_info(stream)).state.messages == 0
+
+    on_bench(server, lively.model, "large", play)
+
+
+def test_ids_as_headers() -> None:
+    assert marked_id("0/a b/1") == "0/a b/1"
+    assert marked_id("a\r\nNats-Rollup: all/0") == "a%0D%0ANats-Rollup: all/0"
+    assert marked_id(" a/0 ") == "%20a%2F0%20"
+    assert marked_id("100%/0") != marked_id("100%25/0")
+    long = [marked_id("k" * 2000 + end) for end in "ab"]
+    assert len({*long}) == 2 and all(len(one) <= MOST_ID for one in long)
