@@ -152,6 +152,10 @@ class Network(nn.Module):
             knots if has_dial else None,
         )
 
+    def no_outputs(self) -> Outputs:
+        """What is said of no items at all."""
+        return self.heads(self.policy.weight.new_zeros(0, self.settings.fusion))
+
 
 def build_network(
     vocabulary: Vocabulary, settings: Encoder, has_time: bool, kind: type[Network] = Network, n_relations: int = 0

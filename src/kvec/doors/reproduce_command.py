@@ -55,6 +55,15 @@ def reproduce(
         ),
     ] = None,
     trials: Annotated[int, Option(metavar="N", help="Settings that tune tries for each training.")] = 6,
+    storage: Annotated[
+        str | None,
+        Option(
+            metavar="URL|FILE",
+            help="Where tune keeps its trials: a data base (postgresql://…) or a file on a folder that machines share, "
+            "each of which runs the same command.",
+            show_default="OUT/tuning.journal",
+        ),
+    ] = None,
     list_cells: Annotated[
         bool, Option("--list", help="Show the cells, done and to do, and how long they take; run nothing.")
     ] = False,
@@ -71,7 +80,7 @@ def reproduce(
     from kvec.doors.reproducing import Wishes, reproduce_experiments
 
     code = reproduce_experiments(Wishes(
-        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials,
+        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials, storage,
         list_cells, report_only,
     ))  # fmt: skip
     raise typer.Exit(code)

@@ -44,6 +44,7 @@ class Wishes:
     minutes: float | None = None
     tuned: Path | None = None
     trials: int = 6
+    storage: str | None = None
     is_list: bool = False
     is_report: bool = False
 
@@ -59,6 +60,8 @@ def reproduce_experiments(wishes: Wishes) -> int:
     jobs = _jobs(wishes.jobs)
     if wishes.experiment == "tune":
         return _tune(wishes, profile, jobs)
+    if wishes.storage:
+        raise SettingError("--storage is for kvec reproduce tune; experiments are kept in the folder --out")
     experiments = read_experiments(wishes.experiment, Names(TRAININGS, (*NAMES, *MADE, PLANTED), PROFILES))
     if wishes.is_report:
         return _report(wishes.folder)
@@ -115,7 +118,8 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     say(f"tuning on the validation part of {dataset}, {wishes.trials} settings of each of {', '.join(SPACES)}")
     try:
-        tried = tune_all(dataset, data, sizes, wishes.trials, folder / "tuning.journal", jobs, say)
+        storage = wishes.storage or folder / "tuning.journal"
+        tried = tune_all(dataset, data, sizes, wishes.trials, storage, jobs, say)
     except KeyboardInterrupt:
         raise Stopped(f"stopped; what was tried is kept in {folder}; repeat the command to go on") from None
     write_tuning(tried, folder)

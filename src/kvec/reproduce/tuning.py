@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kvec.learn.fitting import Progress, fit_model
-from kvec.learn.trainer import kept_of
+from kvec.learn.run import kept_of
 from kvec.reproduce.cell import cell_config
 from kvec.reproduce.datasets import read_parts
 from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.pool import Finished, run_cells
 from kvec.reproduce.trainings import TRAININGS
 from kvec.words.config import Config
-from kvec.words.errors import DataError, KvecError
+from kvec.words.errors import DataError, KvecError, SettingError
 from kvec.words.extras import need
 
 Space = dict[str, tuple[float, float, bool] | tuple[str, ...]]  # least, most, whether on a log scale; or choices
@@ -41,7 +43,13 @@ SPACES: dict[str, Space] = {
 }  # fmt: skip
 SWEPT = "training.beta=0.02"  # the middle of the sweep of methods that are swept
 WORK = "kvec.reproduce.tuning:tune_cell"
-_JOURNAL, _TRIALS = "tuning.journal", "tuning.trials"  # what processes are told beside the paths of data sets
+_JOURNAL, _STORAGE, _TRIALS = (
+    "tuning.journal",
+    "tuning.storage",
+    "tuning.trials",
+)  # what processes are told beside the paths of data sets
+LATE, SLOWEST = 600.0, 50.0  # seconds, and times its training, after which a trial of another process counts as lost
+PAUSE = 0.2  # seconds between looks at what others do
 _DIVERGED = {"hm": 0.0, "accuracy": 0.0, "earliness": 1.0, "epochs": 0.0}
 
 
@@ -61,12 +69,16 @@ class Trial:
 
 
 def tune_all(
-    dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path, jobs: int,
+    dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path | str, jobs: int,
     tell: Callable[[str], object], work: str = WORK,
 ) -> list[Trial]:  # fmt: skip
-    """Tune every training in processes of their own; what was tried before, and is in `storage`, is not tried again."""
+    """Tune every training in processes of their own; what was tried before, and is in `storage`, is not tried again.
+
+    A storage that is given as text is shared: other machines may try settings of the same studies at the same time.
+    """
     _optuna()
-    told = {**data, _JOURNAL: str(storage.absolute()), _TRIALS: str(trials)}
+    told = {**data, _TRIALS: str(trials)}
+    told |= {_STORAGE: storage} if isinstance(storage, str) else {_JOURNAL: str(storage.absolute())}
     found: dict[str, list[Trial]] = {}
     failed: list[Finished] = []
     events = run_cells([(Cell(dataset, name, "", None, 0, "tuning"), sizes) for name in SPACES], told, jobs, work=work)
@@ -88,26 +100,37 @@ def tune_all(
 
 def tune_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
     """Tune the training of a cell in this process; its points are what was tried."""
-    tried = tune(cell.training, cell.dataset, data, sizes, int(data[_TRIALS]), Path(data[_JOURNAL]))
+    storage = data[_STORAGE] if _STORAGE in data else Path(data[_JOURNAL])
+    tried = tune(cell.training, cell.dataset, data, sizes, int(data[_TRIALS]), storage)
     return Outcome({}, [asdict(trial) for trial in tried])
 
 
-def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path) -> list[Trial]:
+def tune(
+    name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path | str
+) -> list[Trial]:
     """Try so many settings of a training, first as they stand, then as Optuna suggests by HM on validation.
 
     Choices are tried one at a time before; the search keeps to those of the best trial, and looks for numbers.
+
+    In a shared storage others may try too: trials count from when they are begun, and all wait for the last of them.
     """
     optuna = _optuna()
     torch.set_num_threads(1)
     study = optuna.create_study(
         study_name=f"{name} on {dataset}, {sizes.train_seconds:g} s", direction="maximize", load_if_exists=True,
-        # the journal's lock is a link to it, which Optuna can only follow by an absolute path
-        storage=optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(storage.absolute()))),
+        storage=_opened(optuna, storage),
     )  # fmt: skip
     states = optuna.trial.TrialState
+    late = timedelta(seconds=LATE + SLOWEST * sizes.train_seconds)
 
     def those(*wanted: Any) -> list[Any]:
         return [trial for trial in study.get_trials(deepcopy=False) if trial.state in wanted]
+
+    def running() -> list[Any]:
+        """Trials of others that are under way; one that takes far too long has lost its process."""
+        if not isinstance(storage, str):
+            return []
+        return [trial for trial in those(states.RUNNING) if datetime.now() - trial.datetime_start < late]
 
     def paced() -> Sizes:
         """The epochs of the first trial for all others: a share of an epoch more would count for more than settings."""
@@ -115,6 +138,10 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
         return replace(sizes, epochs=epochs[0], train_seconds=0.0) if epochs else sizes
 
     def objective(trial: Any) -> float:
+        before = [each for each in [*those(states.COMPLETE), *running()] if each.number < trial.number]
+        if len(before) >= trials or _is_doubled(trial, [*before, *those(states.COMPLETE)]):
+            raise optuna.TrialPruned  # another process was faster
+        study.sampler = optuna.samplers.TPESampler(seed=len(before))  # gone on with, it draws as if never stopped
         done = those(states.COMPLETE)
         best = max(done, key=lambda t: t.value).user_attrs["settings"] if done else None
         fixed = study.get_trials(deepcopy=False)[trial.number].system_attrs.get("fixed_params", {})
@@ -134,14 +161,38 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
     for first in _first(name, sizes):
         if first not in known:  # never tried, or stopped in the midst of it
             study.enqueue_trial(first)
-    for number in range(len(those(states.COMPLETE)), trials):
-        study.sampler = optuna.samplers.TPESampler(seed=number)  # gone on with, it draws as if never stopped
-        study.optimize(objective, n_trials=1)
+    while (n_done := len(those(states.COMPLETE))) < trials:
+        others = len(running())
+        if others and (n_done + others >= trials or (sizes.train_seconds and not n_done)):  # the first sets the pace
+            time.sleep(PAUSE)
+        else:
+            study.optimize(objective, n_trials=1)
     return [
         Trial(name, number, t.user_attrs["settings"], dataset, sizes.train_seconds, int(t.user_attrs["epochs"]),
               *(float(t.user_attrs[measure]) for measure in ("hm", "accuracy", "earliness")))
         for number, t in enumerate(those(states.COMPLETE)[:trials])
     ]  # fmt: skip
+
+
+def _opened(optuna: Any, storage: Path | str) -> Any:
+    """A data base by its address, or else a journal in a file."""
+    if isinstance(storage, str) and "://" in storage:
+        try:
+            return optuna.storages.get_storage(storage)
+        except Exception as error:  # whatever the driver of that data base says
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise SettingError(f"--storage {storage.split('@')[-1]} cannot be opened: {reason}") from None
+    # the journal's lock is a link to it, which Optuna can only follow by an absolute path
+    file = str(Path(storage).absolute())
+    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(file))
+
+
+def _is_doubled(trial: Any, others: Sequence[Any]) -> bool:
+    """Whether another trial has the settings that this one was begun with."""
+    fixed = trial.system_attrs.get("fixed_params")
+    return bool(fixed) and any(
+        each.system_attrs.get("fixed_params") == fixed for each in others if each.number != trial.number
+    )
 
 
 def write_tuning(tried: Sequence[Trial], folder: Path) -> None:

@@ -89,6 +89,7 @@ class Training:
     warmup: int = 200  # steps until the learning rate is reached
     clip: float = 1.0  # norm that gradients are clipped to
     class_weights: str = "none"  # or "balanced": each class counts the same
+    stream_items: int = 0  # items in memory at a time where training is streamed; 0: all of them, not streamed
     seed: int = 0
 
 
@@ -115,7 +116,8 @@ _AT_LEAST: dict[str, float] = {
     "training.settle": 0, "training.exploration": 0,
     "training.epochs": 1, "training.patience": 1, "training.minutes": 0, "training.batch": 1,
     "training.batch_items": 1, "training.block": 1, "training.learning_rate": 0, "training.baseline_rate": 0,
-    "training.weight_decay": 0, "training.warmup": 0, "training.clip": 0, "training.seed": 0,
+    "training.weight_decay": 0, "training.warmup": 0, "training.clip": 0, "training.stream_items": 0,
+    "training.seed": 0,
 }  # fmt: skip
 _AT_MOST: dict[str, float] = {
     "encoder.dropout": 0.99, "encoder.hide": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,
