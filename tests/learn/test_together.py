@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import socket
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from tests.learn.made import TINY, WORDS, planted, with_training
+from tests.processes import side_by_side
 
 from kvec.decide.model import build_network
 from kvec.learn import supply
@@ -42,8 +43,6 @@ def uneven(n_tangles: int, seed: int) -> Tangles:
     for number, frame in enumerate(frames):
         label = frame["label.app"].set(frame["key"] == 1, None) if number % 3 == 0 else frame["label.app"]
         frames[number] = frame.with_columns(label.alias("label.app"), tangle=number)
-    import polars as pl
-
     return encode_tangles(pl.concat([f.with_columns(pl.col("tangle").cast(pl.Int64)) for f in frames]), SCHEMA, WORDS)
 
 
@@ -59,26 +58,21 @@ def result(config: Config, together: Together, n_tangles: int = 21) -> tuple[dic
     return {name: tensor.numpy() for name, tensor in network.state_dict().items()}, history
 
 
-def _process(rank: int, size: int, port: int, answers: Any) -> None:
+def _process(rank: int, size: int, port: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     with joined(torch.device("cpu")) as together:
-        answers.put((rank, {name: result(config, together) for name, config in CASES.items()}))
+        assert together == Together(rank, size)
+        found = {name: result(config, together) for name, config in CASES.items()}
+        gone = together.of_furthest(f"of {rank}", rank), together.agreed(rank)
+        return found | {"met": gone}
 
 
 def in_processes(size: int) -> list[dict[str, Any]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    context = multiprocessing.get_context("spawn")
-    answers = context.Queue()
-    processes = [context.Process(target=_process, args=(rank, size, port, answers)) for rank in range(size)]
-    for process in processes:
-        process.start()
-    found = dict(answers.get(timeout=300) for _ in processes)
-    for process in processes:
-        process.join(60)
-    return [found[rank] for rank in range(size)]
+    return side_by_side(_process, [(rank, size, port) for rank in range(size)])
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +88,16 @@ def test_two_processes_come_to_what_one_comes_to(of_two: list[dict[str, Any]], n
             assert mine == pytest.approx(theirs, rel=1e-8, abs=1e-10)
         for key, tensor in weights.items():
             np.testing.assert_allclose(found[key], tensor, rtol=0, atol=1e-8, err_msg=key)
+
+
+def test_all_follow_the_first_or_the_furthest(of_two: list[dict[str, Any]]) -> None:
+    assert [each["met"] for each in of_two] == [("of 1", 0)] * 2
+
+
+def test_one_process_meets_nobody() -> None:
+    with joined(torch.device("cpu")) as together:
+        assert together is ALONE and together.is_first and together.keeps
+    assert ALONE.gathered(3) == [3] and ALONE.of_furthest(3, 0) == 3 and ALONE.totals({"a": 0.5}, None) == {"a": 0.5}  # type: ignore[arg-type]
+    parameter = torch.nn.Parameter(torch.ones(2))
+    ALONE.add_up([parameter])
+    assert parameter.grad is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import multiprocessing
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.processes import side_by_side
 from tests.reproduce.fake_tuning import WORK
 
 from kvec.doors import reproducing
@@ -233,29 +233,29 @@ def test_what_tuning_has_not_is_refused(tmp_path: Path, words: list[str], capsys
 # -- on several machines -----------------------------------------------------------------------------------------------
 
 
-def _machine(storage: str, name: str, trials: int, answers: Any) -> None:
+def _machine(
+    number: int, folder: Path, storage: str, name: str, trials: int
+) -> tuple[list[Trial], list[dict[str, str]]]:
     """Tune as another machine would, with something that takes a moment in place of training."""
     tried = Tried()
 
     def slow(*given: Any) -> dict[str, float]:
-        time.sleep(0.05)
+        time.sleep(0.2)
         return tried(*given)
 
     tuning._validate = slow
-    answers.put((tune(name, "planted", {}, SECOND, trials, storage), list(tried)))
+    (folder / f"{number}.there").touch()
+    while len(list(folder.glob("*.there"))) < 2:  # none begins before the other can
+        time.sleep(0.01)
+    return tune(name, "planted", {}, SECOND, trials, storage), list(tried)
 
 
 @pytest.mark.parametrize("kind", ["journal", "sqlite"])
 def test_machines_share_a_study(tmp_path: Path, kind: str) -> None:
     storage = str(tmp_path / "shared") if kind == "journal" else f"sqlite:///{tmp_path / 'shared.db'}"
-    context = multiprocessing.get_context("spawn")
-    answers = context.Queue()
-    machines = [context.Process(target=_machine, args=(storage, "earliest", 7, answers)) for _ in range(2)]
-    for machine in machines:
-        machine.start()
-    (one, tried_by_one), (two, tried_by_two) = (answers.get(timeout=300) for _ in machines)
-    for machine in machines:
-        machine.join(60)
+    (one, tried_by_one), (two, tried_by_two) = side_by_side(
+        _machine, [(number, tmp_path, storage, "earliest", 7) for number in range(2)]
+    )
     assert one == two and len(one) == 7, "both know all of them"
     tried = [str(each) for each in tried_by_one + tried_by_two]
     assert len(tried) == len(set(tried)) == 7, "none was tried twice"

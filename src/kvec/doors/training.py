@@ -76,8 +76,7 @@ def train_model(
     elif len(ratios) == 2 and isinstance(table, Table):
         part, rest = split_frame(table.frame, ratios, config.training.seed)
         table, held_out = replace(table, frame=part), replace(table, frame=rest)
-    resume = resume or (is_restarted() and unfinished.exists())
-    if unfinished.exists() and not resume and is_first:
+    if unfinished.exists() and is_first and not (resume or is_restarted()):
         say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
     if (is_taken := (output / "kvec.json").is_file()) and is_first:
         say(f"{output} holds a model, which will be replaced when training is over")

@@ -63,7 +63,7 @@ def fit_material(
 ) -> Trained:  # fmt: skip
     """Train on what is encoded already."""
     vocabulary, has_time = material.vocabulary, material.has_time
-    _check_times(config, has_time)
+    _check_settings(config, has_time, device)
     rule = make_rule(config.visibility)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
@@ -117,7 +117,12 @@ def _start_from(pretrained: Pretrained, network: Network, vocabulary: Vocabulary
         )
 
 
-def _check_times(config: Config, has_time: bool) -> None:
+def _check_settings(config: Config, has_time: bool, device: torch.device) -> None:
+    if config.training.precision != "float32" and device.type == "cpu":
+        raise SettingError(
+            f"training.precision is {config.training.precision!r}, which is for GPUs and slows processors down; leave "
+            "it at float32"
+        )
     needs_time = {"training.delay": ("seconds",), "encoder.time": ("gaps", "both")}
     for name, values in needs_time.items():
         if (value := config.get(name)) in values and not has_time:

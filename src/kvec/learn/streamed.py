@@ -95,7 +95,7 @@ class Survey:
         digest = hashlib.blake2b(json.dumps(self.vocabulary.to_dict()).encode(), digest_size=16)
         digest.update(self.seen.tobytes())
         for part in self.parts:
-            digest.update(json.dumps([part.names, part.sizes, part.classes]).encode())
+            digest.update(json.dumps([part.names, part.sizes, part.classes], sort_keys=True).encode())
         return digest.hexdigest()
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from kvec.words.errors import KvecError
 from kvec.words.processes import is_one_of_many, rank_on_host
 
 T = TypeVar("T")
+CALL = "kvec/call"  # where the first process says that it is there
+SOON = timedelta(seconds=1)
 PATIENCE = timedelta(hours=12)  # of a process that waits for another; torchrun sees dead ones at once
 
 
@@ -113,12 +116,40 @@ def joined(device: torch.device) -> Iterator[Together]:
     else:
         if device.type == "cuda":
             torch.cuda.set_device(rank_on_host())
+        backend = "nccl" if device.type == "cuda" else "gloo"
         with _meeting():
-            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+            store, rank, size = next(distributed.rendezvous("env://", timeout=PATIENCE))
+            fresh = distributed.PrefixStore(_round(store, rank, size), store)
+            distributed.init_process_group(backend, store=fresh, rank=rank, world_size=size, timeout=PATIENCE)
         try:
             yield Together(distributed.get_rank(), distributed.get_world_size())
         finally:
             distributed.destroy_process_group()
+
+
+def _round(store: distributed.Store, rank: int, size: int) -> str:
+    """A name for this start of all processes, told by the first and answered by all others.
+
+    The store of torchrun outlives the processes that it starts, and still holds what those before have written.
+    """
+    if rank == 0:
+        name = uuid4().hex
+        store.set(CALL, name)
+        store.wait([f"{name}/{other}" for other in range(1, size)], PATIENCE)
+        store.delete_key(CALL)
+        store.set(f"{name}/go", "")
+    else:
+        name = ""
+        store.set_timeout(SOON)
+        while not (name and store.check([f"{name}/go"])):
+            try:
+                name = store.get(CALL).decode()
+                store.set(f"{name}/{rank}", "")
+                store.wait([f"{name}/go"], SOON)
+            except distributed.DistStoreError:
+                continue  # the first is not there yet, or the one that called is gone
+    store.set_timeout(PATIENCE)
+    return name
 
 
 @contextmanager
@@ -126,7 +157,7 @@ def _meeting() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, distributed.DistError) as error:
-        reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+        reason = (str(error).strip().splitlines() or ["no reason given"])[0].split(". ")[0]
         raise OtherEnded(
             f"another process of this training is gone ({reason}); its own message says why, and torchrun "
             "--max-restarts 3 goes on from the last epoch by itself"

@@ -31,6 +31,7 @@ from kvec.tangle.tangles import Tangles
 from kvec.tangle.visibility import Rule, without
 from kvec.words.config import Config, Training
 
+PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}
 EVEN = 3.5  # λ from which on tangles count less, so that those of large λ do not drown the others
 
 
@@ -160,7 +161,7 @@ def train_batch(
 
     def blocks() -> Iterator[tuple[Block, Outputs]]:
         torch.manual_seed(seed)
-        return run_blocks(network, batch, rule, settings.block, draw, is_head, dials)
+        return run_blocks(network, batch, rule, settings.block, draw, is_head, dials, PRECISIONS[settings.precision])
 
     def loss(outputs: Outputs) -> tuple[Terms, Tensor]:
         if settings.objective == "expected":

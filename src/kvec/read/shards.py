@@ -123,7 +123,8 @@ def _head(files: Sequence[_File], schema: Schema, labels: Any, source: str) -> T
     def load(wanted: Sequence[str]) -> pl.DataFrame:
         return next(file.chunks([(0, min(file.n_rows, CHUNK))], wanted))
 
-    return read_table(Opened(source, (Part(file.name, file.columns, load),)), schema, labels=labels)
+    opened = Opened(source, (Part(file.name, file.columns, load),), is_folder=len(files) > 1)
+    return read_table(opened, schema, labels=labels)
 
 
 def _names(frame: pl.DataFrame, schema: Schema, file: str) -> dict[str, pl.Series]:

@@ -50,6 +50,7 @@ _JOURNAL, _STORAGE, _TRIALS = (
 )  # what processes are told beside the paths of data sets
 LATE, SLOWEST = 600.0, 50.0  # seconds, and times its training, after which a trial of another process counts as lost
 PAUSE = 0.2  # seconds between looks at what others do
+TRIES = 5  # of opening a data base
 _DIVERGED = {"hm": 0.0, "accuracy": 0.0, "earliness": 1.0, "epochs": 0.0}
 
 
@@ -121,6 +122,7 @@ def tune(
         storage=_opened(optuna, storage),
     )  # fmt: skip
     states = optuna.trial.TrialState
+    is_shared = isinstance(storage, str)
     late = timedelta(seconds=LATE + SLOWEST * sizes.train_seconds)
 
     def those(*wanted: Any) -> list[Any]:
@@ -128,7 +130,7 @@ def tune(
 
     def running() -> list[Any]:
         """Trials of others that are under way; one that takes far too long has lost its process."""
-        if not isinstance(storage, str):
+        if not is_shared:
             return []
         return [trial for trial in those(states.RUNNING) if datetime.now() - trial.datetime_start < late]
 
@@ -138,13 +140,13 @@ def tune(
         return replace(sizes, epochs=epochs[0], train_seconds=0.0) if epochs else sizes
 
     def objective(trial: Any) -> float:
-        before = [each for each in [*those(states.COMPLETE), *running()] if each.number < trial.number]
-        if len(before) >= trials or _is_doubled(trial, [*before, *those(states.COMPLETE)]):
+        done, fixed = those(states.COMPLETE), _fixed(study.get_trials(deepcopy=False)[trial.number])
+        before = [each for each in [*done, *running()] if each.number < trial.number]
+        if len(before) >= trials or (fixed and fixed in [_fixed(each) for each in [*done, *before]]):
             raise optuna.TrialPruned  # another process was faster
-        study.sampler = optuna.samplers.TPESampler(seed=len(before))  # gone on with, it draws as if never stopped
-        done = those(states.COMPLETE)
+        # one process draws after a stop as if there was none; of many, no two draw alike
+        study.sampler = optuna.samplers.TPESampler(seed=trial.number if is_shared else len(before))
         best = max(done, key=lambda t: t.value).user_attrs["settings"] if done else None
-        fixed = study.get_trials(deepcopy=False)[trial.number].system_attrs.get("fixed_params", {})
         chosen = {
             setting: best[setting]
             if best and _is_choice(space) and setting not in fixed
@@ -157,7 +159,7 @@ def tune(
         trial.set_user_attr("settings", chosen)
         return float(record["hm"])
 
-    known = [trial.system_attrs.get("fixed_params") for trial in those(states.COMPLETE, states.WAITING)]
+    known = [_fixed(trial) for trial in [*those(states.COMPLETE, states.WAITING), *running()]]
     for first in _first(name, sizes):
         if first not in known:  # never tried, or stopped in the midst of it
             study.enqueue_trial(first)
@@ -177,22 +179,23 @@ def tune(
 def _opened(optuna: Any, storage: Path | str) -> Any:
     """A data base by its address, or else a journal in a file."""
     if isinstance(storage, str) and "://" in storage:
-        try:
-            return optuna.storages.get_storage(storage)
-        except Exception as error:  # whatever the driver of that data base says
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise SettingError(f"--storage {storage.split('@')[-1]} cannot be opened: {reason}") from None
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return optuna.storages.get_storage(storage)
+            except Exception as error:  # whatever the driver says; also if another machine makes the tables just now
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                if not tries_left:
+                    raise SettingError(f"--storage {storage.split('@')[-1]} cannot be opened: {reason}") from None
+                time.sleep(PAUSE)
     # the journal's lock is a link to it, which Optuna can only follow by an absolute path
     file = str(Path(storage).absolute())
     return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(file))
 
 
-def _is_doubled(trial: Any, others: Sequence[Any]) -> bool:
-    """Whether another trial has the settings that this one was begun with."""
-    fixed = trial.system_attrs.get("fixed_params")
-    return bool(fixed) and any(
-        each.system_attrs.get("fixed_params") == fixed for each in others if each.number != trial.number
-    )
+def _fixed(trial: Any) -> dict[str, Any]:
+    """The settings that a trial was begun with; none where Optuna suggests them."""
+    found: dict[str, Any] = trial.system_attrs.get("fixed_params", {})
+    return found
 
 
 def write_tuning(tried: Sequence[Trial], folder: Path) -> None:

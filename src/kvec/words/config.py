@@ -89,6 +89,7 @@ class Training:
     warmup: int = 200  # steps until the learning rate is reached
     clip: float = 1.0  # norm that gradients are clipped to
     class_weights: str = "none"  # or "balanced": each class counts the same
+    precision: str = "float32"  # or "bfloat16": of products while training; weights and scores stay in single precision
     stream_items: int = 0  # items in memory at a time where training is streamed; 0: all of them, not streamed
     seed: int = 0
 
@@ -105,6 +106,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "training.policy_gradient": ("head", "all"),
     "training.keep": ("best", "last"),
     "training.class_weights": ("none", "balanced"),
+    "training.precision": ("float32", "bfloat16"),
 }
 _AT_LEAST: dict[str, float] = {
     "visibility.window": 1, "visibility.own": 0, "visibility.others": 0,
