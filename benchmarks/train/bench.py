@@ -22,7 +22,9 @@ import torch
 
 import kvec
 from kvec.decide.model import Network, build_network
-from kvec.learn.trainer import delay, new_run, train_batch
+from kvec.learn.run import new_run
+from kvec.learn.supply import delay
+from kvec.learn.trainer import train_batch
 from kvec.read.rows import read_table
 from kvec.tangle.batch import Batch, plan_batches
 from kvec.tangle.tangles import encode_tangles

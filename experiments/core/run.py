@@ -20,7 +20,7 @@ import polars as pl
 import torch
 
 import kvec
-from kvec.learn.trainer import Run
+from kvec.learn.run import Run
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import read_table
 from kvec.read.table import Table

@@ -24,15 +24,20 @@ from kvec.decide.stream import Stream
 from kvec.decide.targets import Target
 from kvec.decide.unknown import settle
 from kvec.learn.display import TrainingDisplay
-from kvec.learn.fitting import Pretrained, Progress, fit_model
-from kvec.learn.trainer import Run, Step, traces
+from kvec.learn.fitting import Pretrained, Progress, fit_material, fit_model
+from kvec.learn.run import Run
+from kvec.learn.streamed import streamed_material, survey
+from kvec.learn.together import joined
+from kvec.learn.trainer import Step
+from kvec.learn.validating import traces
 from kvec.read.rows import read_table
+from kvec.read.shards import Shards, open_shards
 from kvec.read.table import Table, iterate, require_labels
 from kvec.report.curves import Traces, stop_at_threshold, summarise_stops
 from kvec.report.metrics import Summary
 from kvec.tangle.seen import seen_marks
 from kvec.tangle.tangles import Tangles, encode_tangles
-from kvec.tangle.tangling import Split, tangled
+from kvec.tangle.tangling import Split, arrange, tangled
 from kvec.tangle.visibility import make_rule, without
 from kvec.words.config import Config
 from kvec.words.errors import DataError, ModelError, SettingError
@@ -129,15 +134,27 @@ class KVEC:
 
         Without `validation`, whole groups or tangles are held out by `split` (8:1:1, the last share untouched, so that
         it can be found again as the test part). `progress` is a file that keeps the run after every epoch, from
-        which `resume` goes on.
+        which `resume` goes on. With the setting `stream_items`, `data` is a Parquet file or a folder of them that is
+        read in windows of so many items. In processes that torchrun has started, all of them train one model, which
+        each of them has in the end.
         """
+        with joined(self.torch_device()) as together:
+            return self._fit(data, validation, labels, split, Progress(
+                None if progress is None else Path(progress), resume, on_step, on_epoch, together
+            ))  # fmt: skip
+
+    def _fit(self, data: Any, validation: Any, labels: Any, split: Sequence[float] | None, progress: Progress) -> KVEC:
         config = self.config
         settings = config.training
-        display = TrainingDisplay(settings.epochs, settings.minutes) if self.verbose else None
+        is_shown = self.verbose and progress.together.is_first
+        display = TrainingDisplay(settings.epochs, settings.minutes) if is_shown else None
         shown = (display.on_step, display.on_epoch) if display else (None, None)
-        path = None if progress is None else Path(progress)
-        watch = Progress(path, resume, _each(shown[0], on_step), _each(shown[1], on_epoch))
+        watch = replace(
+            progress, on_step=_each(shown[0], progress.on_step), on_epoch=_each(shown[1], progress.on_epoch)
+        )
         with display or nullcontext():
+            if settings.stream_items:
+                return self._fit_streamed(data, validation, labels, split, watch)
             table = self._read(data, labels)
             require_labels(table)
             schema = table.schema
@@ -151,9 +168,27 @@ class KVEC:
                 parts = table.frame, other.frame
             training, held_out = (tangled(part, schema.tangling, settings.seed) for part in parts)
             self.model_ = fit_model(
-                training, held_out, schema, config, self._device(), self.pretrained or {}, kept, watch
+                training, held_out, schema, config, self.torch_device(), self.pretrained or {}, kept, watch
             )
             self.model_.seen = seen_marks(*parts)
+        return self
+
+    def _fit_streamed(
+        self, data: Any, validation: Any, labels: Any, split: Sequence[float] | None, watch: Progress
+    ) -> KVEC:
+        config, together = self.config, watch.together
+        shards = data if isinstance(data, Shards) else open_shards(data, self._own_schema(), labels)
+        ratios = (split or (8, 1, 1)) if validation is None else None
+        found = together.agreed(survey(shards, config.training, ratios) if together.is_first else None)
+        assert found is not None
+        held_out, seen = None, found.seen
+        if validation is not None:
+            other = self._read(validation, labels, shards.schema)
+            require_labels(other)
+            held_out, seen = arrange(other.frame), np.union1d(seen, seen_marks(other.frame))
+        material = streamed_material(shards, found, config.training, held_out)
+        self.model_ = fit_material(material, shards.schema, config, self.torch_device(), self.pretrained or {}, watch)
+        self.model_.seen = seen
         return self
 
     # -- deciding -----------------------------------------------------------------------------------------------
@@ -257,7 +292,7 @@ class KVEC:
 
     def scores(self, tangles: Tangles, on_items: Callable[[int, int], None] | None = None) -> Scores:
         """Halting score and class probabilities after every item."""
-        self.model_.network.to(self._device())
+        self.model_.network.to(self.torch_device())
         model = self.model_
         return model.readiness.applied(score_table(model.network, tangles, model.config, on_items))
 
@@ -307,10 +342,13 @@ class KVEC:
     def _read(self, data: Any, labels: Any, schema: Schema | None = None) -> Table:
         if isinstance(data, Table):
             return data
-        own = Schema.from_dict(self.schema) if isinstance(self.schema, Mapping) else self.schema
-        return read_table(data, schema or own, labels=labels)
+        return read_table(data, schema or self._own_schema(), labels=labels)
 
-    def _device(self) -> torch.device:
+    def _own_schema(self) -> Schema | None:
+        return Schema.from_dict(self.schema) if isinstance(self.schema, Mapping) else self.schema
+
+    def torch_device(self) -> torch.device:
+        """Where the network runs."""
         if self.device not in ("auto", "cpu", "cuda"):
             raise SettingError(f"device is {self.device!r}; it can be auto, cpu or cuda")
         has_cuda = torch.cuda.is_available()

@@ -11,7 +11,7 @@ from tests.properties.strategies import TYPES, VOCABULARY, Arrival, encode, fram
 
 from kvec.decide.halting import decision_table, decisions, first_halts
 from kvec.decide.scores import Scores
-from kvec.learn.trainer import traces
+from kvec.learn.validating import traces
 from kvec.report.curves import best_threshold, stop_at_threshold
 from kvec.tangle.tangles import Tangles
 from kvec.words.items import Reason

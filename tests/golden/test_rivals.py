@@ -10,7 +10,7 @@ import torch
 from kvec.decide.checkpoint import Trained
 from kvec.decide.replaying import score_table
 from kvec.learn.fitting import Progress, fit_model
-from kvec.learn.trainer import traces
+from kvec.learn.validating import traces
 from kvec.read.rows import read_table
 from kvec.read.synthetic import SYNTHETIC_SCHEMA, planted_tangles
 from kvec.report.curves import Traces, accuracy_at_end, stop_at_threshold

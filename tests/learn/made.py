@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from kvec.decide.model import build_network
-from kvec.learn.trainer import Run, delay, new_run, train, train_batch
+from kvec.learn.run import Run, new_run
+from kvec.learn.supply import delay
+from kvec.learn.trainer import train, train_batch
 from kvec.tangle.batch import Batch
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import Rule, make_rule

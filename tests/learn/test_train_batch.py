@@ -28,7 +28,9 @@ from torch import Tensor
 from kvec.decide.model import Network, build_network
 from kvec.encode import loops
 from kvec.learn.losses import Layout, expected_terms, expected_total
-from kvec.learn.trainer import delay, new_run, train_batch
+from kvec.learn.run import new_run
+from kvec.learn.supply import delay
+from kvec.learn.trainer import train_batch
 from kvec.tangle.batch import Batch
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import Rule, make_rule

@@ -18,19 +18,11 @@ from torch import Tensor
 
 from kvec.decide.halting import decision_table
 from kvec.decide.scoring import score
-from kvec.learn import trainer
-from kvec.learn.trainer import (
-    Run,
-    Step,
-    class_weights,
-    delay,
-    delay_cost_at,
-    learning_rate,
-    restore_run,
-    run_state,
-    traces,
-    validate,
-)
+from kvec.learn import supply, trainer
+from kvec.learn.run import Run, restore_run, run_state
+from kvec.learn.supply import class_weights, count_classes, delay
+from kvec.learn.trainer import Step, delay_cost_at, learning_rate
+from kvec.learn.validating import traces, validate
 from kvec.tangle.batch import plan_batches
 from kvec.words.config import Config, Deciding, Training
 
@@ -116,7 +108,7 @@ def test_every_epoch_draws_anew(monkeypatch: pytest.MonkeyPatch) -> None:
         plans.append([members.tolist() for members in plan])
         return plan
 
-    monkeypatch.setattr(trainer, "plan_batches", noted)
+    monkeypatch.setattr(supply, "plan_batches", noted)
     trained(with_training(epochs=2))
     trained(with_training(epochs=1))
     assert len(plans) == 3
@@ -239,7 +231,7 @@ def test_delay_in_fractions_items_and_seconds() -> None:
 def test_balanced_weights_let_every_class_count_the_same() -> None:
     labels = np.array([[0, 1], [0, 1], [0, -1], [1, 1], [-1, 0], [0, 1]], np.int32)
     tangles = replace(encode(frame_of([Arrival(0, 0, "in", 0.0, 0.0, 1.0, True)] * 6)), labels=labels)
-    kinds, sides = class_weights(tangles, small_network())
+    kinds, sides = class_weights(count_classes(tangles, small_network().n_classes), small_network())
     assert kinds.tolist()[:2] == pytest.approx([5 / (4 * 2), 5 / 2])  # class c never occurs
     assert sides.tolist() == pytest.approx([5 / 2, 5 / (4 * 2)])
     for column, weights in enumerate((kinds, sides)):
@@ -251,7 +243,7 @@ def test_balanced_weights_let_every_class_count_the_same() -> None:
 
 def test_balanced_weights_reach_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights of which all are two make every cross entropy twice as large, and only where they are asked for."""
-    monkeypatch.setattr(trainer, "class_weights", lambda tangles, network: [torch.full((2,), 2.0)])
+    monkeypatch.setattr(trainer, "class_weights", lambda counts, network: [torch.full((2,), 2.0)])
     still = with_training(replace(TINY, encoder=replace(TINY.encoder, dropout=0.0)), epochs=1, learning_rate=0.0)
     plain, doubled = (trained(with_training(still, class_weights=chosen)).history[0] for chosen in ("none", "balanced"))
     for name in ("every", "classification"):

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.processes import side_by_side
 from tests.reproduce.fake_tuning import WORK
 
 from kvec.doors import reproducing
@@ -25,7 +26,7 @@ from kvec.reproduce.plan import Sizes
 from kvec.reproduce.trainings import TRAININGS, read_tuned, settings_of
 from kvec.reproduce.tuning import SPACES, Trial, tune, tune_all, write_tuning
 from kvec.words.config import Config
-from kvec.words.errors import DataError, MissingExtra
+from kvec.words.errors import DataError, MissingExtra, SettingError
 
 pytest.importorskip("optuna")
 
@@ -279,6 +280,63 @@ def test_what_tuning_has_not_is_refused(tmp_path: Path, words: list[str], capsys
     assert run(["reproduce", "tune", "--out", str(tmp_path), *words]) != 0
     told = f"kvec: {words[0]} is for experiments; kvec reproduce tune takes --trials\n"
     assert capsys.readouterr().err == told and not list(tmp_path.iterdir())
+
+
+# -- on several machines -----------------------------------------------------------------------------------------------
+
+
+def _machine(
+    number: int, folder: Path, storage: str, name: str, trials: int
+) -> tuple[list[Trial], list[dict[str, str]]]:
+    """Tune as another machine would, with something that takes a moment in place of training."""
+    tried = Tried()
+
+    def slow(*given: Any) -> dict[str, float]:
+        time.sleep(0.2)
+        return tried(*given)
+
+    tuning._validate = slow
+    (folder / f"{number}.there").touch()
+    while len(list(folder.glob("*.there"))) < 2:  # none begins before the other can
+        time.sleep(0.01)
+    return tune(name, "planted", {}, SECOND, trials, storage), list(tried)
+
+
+@pytest.mark.parametrize("kind", ["journal", "sqlite"])
+def test_machines_share_a_study(tmp_path: Path, kind: str) -> None:
+    storage = str(tmp_path / "shared") if kind == "journal" else f"sqlite:///{tmp_path / 'shared.db'}"
+    (one, tried_by_one), (two, tried_by_two) = side_by_side(
+        _machine, [(number, tmp_path, storage, "earliest", 7) for number in range(2)]
+    )
+    assert one == two and len(one) == 7, "both know all of them"
+    tried = [str(each) for each in tried_by_one + tried_by_two]
+    assert len(tried) == len(set(tried)) == 7, "none was tried twice"
+    assert tried_by_one and tried_by_two
+
+
+def test_a_trial_whose_process_is_lost_is_made_up_for(
+    tmp_path: Path, tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*given: Any) -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "_validate", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        tune("srn", "planted", {}, SIZES, 2, str(tmp_path / "shared"))
+    monkeypatch.setattr(tuning, "_validate", tried)
+    monkeypatch.setattr(tuning, "LATE", 0.0)
+    assert len(tune("srn", "planted", {}, SIZES, 2, str(tmp_path / "shared"))) == len(tried) == 2
+
+
+def test_a_data_base_that_is_not_there_is_told_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="nowhere:1/x cannot be opened") as refusal:
+        tune("srn", "planted", {}, SIZES, 1, "nosuch://me:secret@nowhere:1/x")
+    assert "secret" not in str(refusal.value)
+
+
+def test_storage_is_for_tuning(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["reproduce", "curves", "--out", str(tmp_path), "--storage", "x"]) == 2
+    assert "--storage is for kvec reproduce tune" in capsys.readouterr().err
 
 
 def test_optuna_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ Names: `offsets` (S + 1), `halt` (N), `classes.0`, `classes.1`, … (N, classes)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,20 @@ def some_of(held: Arrays, chosen: npt.NDArray[np.bool_]) -> Arrays:
         if name != "offsets"
     }
     return kept | {"offsets": np.concatenate([[0], np.cumsum(lengths[chosen])]).astype(np.int64)}
+
+
+def joined_arrays(parts: Sequence[Arrays]) -> Arrays:
+    """Several parts' arrays as one, each part with tangles of its own."""
+    tangles = np.cumsum([0, *(part["tangle"].max(initial=-1) + 1 for part in parts)])
+    numbered = [part["tangle"] + first for part, first in zip(parts, tangles[:-1], strict=True)]
+    lengths = np.concatenate([np.diff(part["offsets"]) for part in parts])
+    joined = {
+        name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name not in ("offsets", "tangle")
+    }
+    return joined | {
+        "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        "tangle": np.concatenate(numbered).astype(np.int32),
+    }
 
 
 def prefixes_of(held: Arrays, column: int = 0) -> Prefixes:

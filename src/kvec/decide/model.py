@@ -55,6 +55,11 @@ class Outputs:
         halt, *classes, baseline = (t.detach().requires_grad_() for t in self.tensors())
         return Outputs(halt, tuple(classes), baseline)
 
+    def whole(self) -> Outputs:
+        """The same in single precision, whatever they were reckoned in."""
+        halt, *classes, baseline = (t.float() for t in self.tensors())
+        return replace(self, halt=halt, classes=tuple(classes), baseline=baseline)
+
     def tensors(self) -> list[Tensor]:
         """All of them."""
         return [self.halt, *self.classes, self.baseline]
@@ -152,6 +157,10 @@ class Network(nn.Module):
             knots if has_dial else None,
         )
 
+    def no_outputs(self) -> Outputs:
+        """What is said of no items at all."""
+        return self.heads(self.policy.weight.new_zeros(0, self.settings.fusion))
+
 
 def build_network(
     vocabulary: Vocabulary, settings: Encoder, has_time: bool, kind: type[Network] = Network, n_relations: int = 0
@@ -169,15 +178,24 @@ def run_blocks(
     draw: Draw | None = None,
     detach_policy: bool = False,
     dials: Tensor | None = None,
+    precision: torch.dtype | None = None,
 ) -> Iterator[tuple[Block, Outputs]]:
-    """Run whole tangles block by block, each on the detached caches of those before."""
+    """Run whole tangles block by block, each on the detached caches of those before.
+
+    With a `precision`, products are reckoned in it where PyTorch holds that to be safe.
+    """
     longest = int(batch.tangles.sizes[batch.members].max())
     keep = rule.window - 1 if longest > size else None
     state = network.new_state(len(batch.sequences))
     device = network.policy.weight.device
     for block in batch.blocks(rule, size, network.settings.slots, draw):
         block = to_device(block, device)
-        yield block, network(block, state, keep, detach_policy, dials)
+        if precision is None:
+            yield block, network(block, state, keep, detach_policy, dials)
+        else:
+            with torch.autocast(device.type, precision):
+                outputs = network(block, state, keep, detach_policy, dials)
+            yield block, outputs.whole()
 
 
 def lists_of(block: Block) -> Lists:

@@ -67,13 +67,17 @@ def replay(
 
 
 def score_table(
-    network: Network, tangles: Tangles, config: Config, progress: Callable[[int, int], None] | None = None
-) -> Scores:
-    """Halting score and class probabilities after every item, by the model's own settings."""
+    network: Network, tangles: Tangles, config: Config, progress: Callable[[int, int], None] | None = None,
+    share: tuple[int, int] = (0, 1),
+) -> Scores:  # fmt: skip
+    """Halting score and class probabilities after every item, by the model's own settings.
+
+    Without dropping, `share` may be one part of several, whose scores add up.
+    """
     if config.deciding.after_halt == "drop":
         return replay(network, tangles, config, config.deciding.fixed or 0.0, progress)
     sizes, rule = config.training, make_rule(config.visibility)
-    return score(network, tangles, rule, sizes.batch, sizes.batch_items, sizes.block, progress)
+    return score(network, tangles, rule, sizes.batch, sizes.batch_items, sizes.block, progress, share)
 
 
 def dropped_items(tangles: Tangles, n_observed: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

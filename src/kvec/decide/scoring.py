@@ -17,19 +17,22 @@ from kvec.tangle.visibility import Rule
 @torch.no_grad()
 def score(
     network: Network, tangles: Tangles, rule: Rule, batch: int = 64, batch_items: int = 8192, block: int = 4096,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None, share: tuple[int, int] = (0, 1),
 ) -> Scores:  # fmt: skip
-    """Run the network over whole tangles, without dropout; `progress` hears items done and items in all."""
+    """Run the network over whole tangles, without dropout; `progress` hears items done and items in all.
+
+    The share (1, 3) is the second of three: other items' scores are 0.
+    """
     was_training = network.training
     network.eval()
-    halt = np.empty(tangles.n_items, np.float32)
-    classes = tuple(np.empty((tangles.n_items, n), np.float32) for n in network.n_classes)
+    halt = np.zeros(tangles.n_items, np.float32)
+    classes = tuple(np.zeros((tangles.n_items, n), np.float32) for n in network.n_classes)
     n_knots = network.settings.knots
-    knots = np.empty((tangles.n_items, n_knots), np.float32) if n_knots > 1 else None
+    knots = np.zeros((tangles.n_items, n_knots), np.float32) if n_knots > 1 else None
     place = np.empty(tangles.n_items, np.int64)
     place[tangles.sequences.by_sequence] = np.arange(tangles.n_items)
     done = 0
-    for members in plan_batches(tangles.sizes, batch, batch_items, block):
+    for members in plan_batches(tangles.sizes, batch, batch_items, block)[share[0] :: share[1]]:
         for part, outputs in run_blocks(network, Batch.of(tangles, members), rule, block):
             rows = place[part.items]
             halt[rows] = outputs.halt.sigmoid().cpu().numpy()

@@ -28,6 +28,7 @@ from kvec.doors.stream_command import stream
 from kvec.doors.tune_command import tune
 from kvec.doors.watch_command import watch
 from kvec.words.errors import KvecError, SettingError
+from kvec.words.processes import rank_here
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
 
@@ -80,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return say("stopped", 130)
     except KvecError as error:
-        return say(str(error), 2)
+        return say(f"process {rank}: {error}" if (rank := rank_here()) else str(error), 2)
     except USAGE_ERROR as error:
         return say(f"{error.format_message().rstrip('.')}. See {_command_of(error)} --help.", 2)
     except BrokenPipeError:
@@ -151,6 +152,13 @@ def train(
     class_weights: Annotated[
         str | None, Option(metavar="none|balanced", help="balanced lets rare classes count as much as others.")
     ] = None,
+    stream: Annotated[
+        bool,
+        Option(
+            "--stream",
+            help="Read Parquet, 2 million items (training.stream_items) at a time: data that does not fit in memory.",
+        ),
+    ] = False,
     device: Device = "auto",
     resume: Annotated[bool, Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
     quiet: Annotated[bool, Option("--quiet", help="Show no progress.")] = False,
@@ -158,13 +166,15 @@ def train(
     """Train a model that names each key early.
 
     Without --validation and --test, the data is split 8:1:1; evaluate --split test finds its test part again.
+
+    In several processes, on one host or many: torchrun --nproc-per-node 2 -m kvec train …, and the rest as it is.
     """
     from kvec.doors.training import settings_from, train_model
 
     chosen = {
         "seed": seed, "objective": objective, "epochs": epochs, "minutes": minutes, "class_weights": class_weights,
     }  # fmt: skip
-    resolved = settings_from(preset, config, chosen, settings or ())
+    resolved = settings_from(preset, config, chosen, settings or (), stream)
     train_model(data, output, flags, resolved, validation, test, split, device, resume, quiet)
 
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kvec.read.shards import Shards
     from kvec.read.table import Table
 
 PLAIN_FACTS = ("labelled flows", "short flows", "flows without a label")  # of captures; told, but no trouble
@@ -27,14 +28,14 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def warn_of(table: Table, but_not: tuple[str, ...] = ()) -> None:
+def warn_of(table: Table | Shards, but_not: tuple[str, ...] = ()) -> None:
     """Say what was odd in the rows of a table."""
     for note in table.notes:
         if note.kind not in but_not:
             say(note.text if note.kind in PLAIN_FACTS else f"warning: {note.text}")
 
 
-def guesses(table: Table) -> list[str]:
+def guesses(table: Table | Shards) -> list[str]:
     """What was guessed about a table, in words."""
     kinds = {field.name: f"{field.kind}, " for field in table.schema.values}
     return [f"{name.removeprefix('schema.')}: {kinds.get(name, '')}{why}" for name, why in table.guessed.items()]

@@ -59,6 +59,15 @@ def reproduce(
         bool,
         Option("--one-pace", help="Let tune measure the pace of each training once, not for each batch size and such."),
     ] = False,
+    storage: Annotated[
+        str | None,
+        Option(
+            metavar="URL|FILE",
+            help="Where tune keeps its trials: a data base (postgresql://…) or a file on a folder that machines share, "
+            "each of which runs the same command.",
+            show_default="OUT/tuning.journal",
+        ),
+    ] = None,
     list_cells: Annotated[
         bool, Option("--list", help="Show the cells, done and to do, and how long they take; run nothing.")
     ] = False,
@@ -75,7 +84,7 @@ def reproduce(
     from kvec.doors.reproducing import Wishes, reproduce_experiments
 
     code = reproduce_experiments(Wishes(
-        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials, one_pace,
+        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials, one_pace, storage,
         list_cells, report_only,
     ))  # fmt: skip
     raise typer.Exit(code)

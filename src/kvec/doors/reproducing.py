@@ -48,6 +48,7 @@ class Wishes:
     tuned: Path | None = None
     trials: int = 6
     is_paced_once: bool = False
+    storage: str | None = None
     is_list: bool = False
     is_report: bool = False
 
@@ -63,6 +64,8 @@ def reproduce_experiments(wishes: Wishes) -> int:
     jobs = _jobs(wishes.jobs)
     if wishes.experiment == "tune":
         return _tune(wishes, profile, jobs)
+    if wishes.storage:
+        raise SettingError("--storage is for kvec reproduce tune; experiments are kept in the folder --out")
     experiments = read_experiments(wishes.experiment, Names(TRAININGS, (*NAMES, *MADE, PLANTED), PROFILES))
     if wishes.is_report:
         return _report(wishes.folder)
@@ -119,9 +122,9 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     say(f"tuning on the validation part of {dataset}, {wishes.trials} settings of each of {', '.join(SPACES)}")
     try:
-        tried = tune_all(
-            dataset, data, sizes, wishes.trials, folder / "tuning.journal", jobs, wishes.is_paced_once, say
-        )
+        storage = wishes.storage or folder / "tuning.journal"
+        told = {**data, PLACE: str(folder.absolute())}
+        tried = tune_all(dataset, told, sizes, wishes.trials, storage, jobs, wishes.is_paced_once, say)
     except KeyboardInterrupt:
         raise Stopped(f"stopped; what was tried is kept in {folder}; repeat the command to go on") from None
     write_tuning(tried, folder)

@@ -16,6 +16,7 @@ from kvec.read.packets.learning import read_captures, whole_schema
 from kvec.read.packets.tables import holds_captures
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import find_schema, read_table, schema_beside
+from kvec.read.shards import Shards, open_shards
 from kvec.read.table import Table
 from kvec.tangle.tangling import Split
 from kvec.words.errors import ModelError
@@ -37,6 +38,13 @@ def read_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
     else:
         schema, origin = find_schema(path) or Schema(), str(beside) if beside else ""
     return read_table(path, flags.over(schema), labels=flags.labels), origin
+
+
+def open_by_flags(path: Path, flags: SchemaFlags) -> tuple[Shards, str]:
+    """Parquet files that are read in windows, as their flags say, and where the rest of the schema came from."""
+    file = flags.schema or schema_beside(path)
+    schema = flags.over(Schema.from_toml(file) if file else Schema())
+    return open_shards(path, schema, flags.labels), str(file) if file else ""
 
 
 def read_by_schema(path: Path, schema: Schema, labels: Path | None = None) -> Table:

@@ -12,20 +12,26 @@ from kvec.decide.checkpoint import require_model_place
 from kvec.doors.flags import SchemaFlags
 from kvec.doors.measuring import evaluate_model
 from kvec.doors.messages import Stopped, guesses, say, warn_of
-from kvec.doors.sources import read_by_flags, read_by_schema
+from kvec.doors.sources import open_by_flags, read_by_flags, read_by_schema
 from kvec.doors.summary import counted
 from kvec.estimator import KVEC
-from kvec.learn.trainer import Record, best_of, kept_of
+from kvec.learn.run import Record, best_of, kept_of
+from kvec.learn.together import joined
+from kvec.read.shards import Shards
 from kvec.read.table import Table
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config, Training
 from kvec.words.errors import DataError, SettingError
+from kvec.words.processes import is_restarted, rank_here
 
+WINDOW = 2_000_000  # items in memory at a time, as --stream has it
 FEW = 50  # validation sequences on which an operating point is shaky
 
 
-def settings_from(preset: str, file: Path | None, chosen: Mapping[str, Any], settings: Iterable[str]) -> Config:
-    """The preset, then the file, then the flags, then every --set.
+def settings_from(
+    preset: str, file: Path | None, chosen: Mapping[str, Any], settings: Iterable[str], stream: bool = False
+) -> Config:
+    """The preset, then the file, then the flags, then every --set; a stream of its usual window unless they say.
 
     >>> settings_from("small", None, {"epochs": 3, "seed": None}, ["encoder.blocks=1"]).training.epochs
     3
@@ -34,7 +40,9 @@ def settings_from(preset: str, file: Path | None, chosen: Mapping[str, Any], set
     if file is not None:
         config = Config.from_toml(file, base=config)
     given = {name: value for name, value in chosen.items() if value is not None}
-    return Config.from_dict({"training": given}, where="the flags", base=config).override(settings)
+    config = Config.from_dict({"training": given}, where="the flags", base=config).override(settings)
+    is_new = stream and not config.training.stream_items
+    return config.override([f"training.stream_items={WINDOW}"]) if is_new else config
 
 
 def train_model(
@@ -46,9 +54,12 @@ def train_model(
         raise SettingError("--validation and --split were both given; a split makes its own validation part")
     ratios = shares_of(shares or ("8:1:1" if test is None else "9:1"))
     require_model_place(output)
+    is_first = rank_here() == 0
+    quiet = quiet or not is_first
     unfinished = output.with_name(output.name + ".training")
-    table, origin = read_by_flags(data, flags)
-    warn_of(table, but_not=("missing labels",))  # they are refused below
+    table, origin = (open_by_flags if config.training.stream_items else read_by_flags)(data, flags)
+    if is_first:
+        warn_of(table, but_not=("missing labels",))  # they are refused below
     if not table.schema.label_names:
         way_out = (
             "say --labels by-file, by-folder or FILE; kvec label makes such a file"
@@ -62,21 +73,29 @@ def train_model(
     tested = None if test is None else read_by_schema(test, table.schema, flags.labels)
     if validation is not None:
         held_out = read_by_schema(validation, table.schema, flags.labels)
-    elif len(ratios) == 2:
+    elif len(ratios) == 2 and isinstance(table, Table):
         part, rest = split_frame(table.frame, ratios, config.training.seed)
         table, held_out = replace(table, frame=part), replace(table, frame=rest)
-    if unfinished.exists() and not resume:
+    if unfinished.exists() and is_first and not (resume or is_restarted()):
         say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
-    if is_taken := (output / "kvec.json").is_file():
+    if (is_taken := (output / "kvec.json").is_file()) and is_first:
         say(f"{output} holds a model, which will be replaced when training is over")
     model = KVEC.from_config(config, schema=table.schema, device=device, verbose=not quiet)
-    try:
-        model.fit(table, held_out, split=ratios, progress=unfinished, resume=resume)
-    except KeyboardInterrupt:
-        kept = f"the run is kept in {unfinished}; repeat the command with --resume to go on"
-        raise Stopped(f"stopped; {kept if unfinished.exists() else 'no epoch was over, so nothing is kept'}") from None
-    model.save(output)
-    unfinished.unlink(missing_ok=True)
+    with joined(model.torch_device()) as together:
+        try:
+            model.fit(table, held_out, split=ratios, progress=unfinished, resume=resume)
+        except KeyboardInterrupt:
+            kept = f"the run is kept in {unfinished}; repeat the command with --resume to go on"
+            raise Stopped(
+                f"stopped; {kept if unfinished.exists() else 'no epoch was over, so nothing is kept'}"
+            ) from None
+        if is_first:
+            model.save(output)
+        together.gathered(None)  # nothing is thrown away before the model is there
+        if together.keeps:
+            unfinished.unlink(missing_ok=True)
+    if not is_first:
+        return
     if is_taken:
         say(f"the model that was in {output} is replaced")
     _tell_end(model, output, data, flags, held_out is None)
@@ -115,7 +134,7 @@ def early_end(history: list[Record], settings: Training) -> str:
     return f"stopped after {done} of {settings.epochs} epochs: {why}"
 
 
-def _tell_schema(table: Table, origin: str) -> None:
+def _tell_schema(table: Table | Shards, origin: str) -> None:
     if origin:
         print(f"schema from {origin}")
     for line in guesses(table):

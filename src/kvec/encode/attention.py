@@ -40,7 +40,7 @@ class Attention(nn.Module):
 
     def qkv(self, x: Tensor, before: Cache | None) -> tuple[Tensor, Cache]:
         """Queries, keys and values of the block, (B, T, 3, D); keys and values of context and block, (B, C + T, D)."""
-        projected = self.project(x).view(*x.shape[:2], 3, -1)
+        projected = self.project(x).to(x.dtype).view(*x.shape[:2], 3, -1)  # autocast halves products, not scores
         k, v = projected[:, :, 1], projected[:, :, 2]
         if before is not None:
             k, v = torch.cat([before.k, k], dim=1), torch.cat([before.v, v], dim=1)

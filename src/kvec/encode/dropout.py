@@ -19,6 +19,7 @@ class Dropout(nn.Module):
 
     def forward(self, y: Tensor, onto: Tensor) -> Tensor:
         """Zero a share of y's numbers and scale up the rest, in training only, and add it onto x."""
+        y = y.to(onto.dtype)
         if not self.training or self.of_256 == 0:
             return onto + y
         words = torch.empty(-(-y.numel() // 8), dtype=torch.int64, device=y.device).random_(-(2**63), None)

@@ -60,7 +60,7 @@ class _Cell(torch.autograd.Function):
         ctx: Any, items: Tensor, weight_in: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor, memory: Tensor,
         rows: Tensor, places: Tensor, sizes: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        gates = items @ weight_in.t()
+        gates = (items @ weight_in.t()).to(items.dtype)
         size = weight.shape[1]
         n, offsets = len(rows), sizes.cumsum(0) - sizes
         ends, held, memories = _copy(hidden), _copy(memory), items.new_empty(n, size)

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from kvec.learn.trainer import Run, Step
+from kvec.learn.run import Run
+from kvec.learn.trainer import Step
 from kvec.report.text import clock
 
 TERMS = {

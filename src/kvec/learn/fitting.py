@@ -11,20 +11,22 @@ import polars as pl
 import torch
 
 from kvec.decide.checkpoint import Trained
-from kvec.decide.held import held_out
 from kvec.decide.model import Network
 from kvec.decide.readiness import Readiness
-from kvec.decide.replaying import score_table
+from kvec.learn.material import Material, material_of
 from kvec.learn.memory import build_in_memory, refused_by, way_out_of_batches
-from kvec.learn.resuming import fingerprint, keep_run, resume_run
+from kvec.learn.resuming import begin_run, keep_run
 from kvec.learn.retuning import temperatures
-from kvec.learn.trainer import Run, Step, new_run, operating_point, traces, train
-from kvec.tangle.tangles import Tangles, encode_tangles
+from kvec.learn.run import Run, new_run
+from kvec.learn.together import ALONE, Together
+from kvec.learn.trainer import Step, train
+from kvec.learn.validating import hold_out, operating_point, traces_of
+from kvec.tangle.tangles import Tangles
 from kvec.tangle.tangling import Split
 from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import FIRST_KNOWN, Vocabulary
 from kvec.words.config import Config
-from kvec.words.errors import DataError, SettingError
+from kvec.words.errors import SettingError
 from kvec.words.schema import Schema
 
 Pretrained = Mapping[str, Mapping[Any, Sequence[float]]]
@@ -39,6 +41,7 @@ class Progress:
     resume: bool = False
     on_step: Callable[[Step], None] | None = None
     on_epoch: Callable[[Run], None] | None = None
+    together: Together = ALONE  # the processes that train this model
 
 
 def fit_model(
@@ -50,40 +53,46 @@ def fit_model(
 
     With `pace`, for as many epochs as it says.
     """
-    vocabulary = Vocabulary.fit(training, schema)
-    learned, validated = (encode_tangles(frame, schema, vocabulary) for frame in (training, validation))
-    _check_trainable(config, learned, validated, schema.label_names)
-    has_time, rule = learned.time is not None, make_rule(config.visibility)
+    material = material_of(training, validation, schema, split)
+    return fit_material(material, schema, config, device, pretrained, progress, kind, pace)
+
+
+def fit_material(
+    material: Material, schema: Schema, config: Config, device: torch.device, pretrained: Pretrained,
+    progress: Progress, kind: type[Network] = Network, pace: Pace | None = None,
+) -> Trained:  # fmt: skip
+    """Train on what is encoded already."""
+    vocabulary, has_time = material.vocabulary, material.has_time
+    _check_settings(config, has_time, device)
+    rule = make_rule(config.visibility)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         network = build_in_memory(vocabulary, config.encoder, has_time, kind, len(rule.relations))
     _start_from(pretrained, network, vocabulary)
     network.to(device).turn(config.training.delay_cost)
     if pace is not None:
-        config = config.override([f"training.epochs={pace(network, learned, config)}"])
-    run = new_run(network, config.training)
-    about = _about(learned, validated)
+        assert isinstance(material.training, Tangles)
+        config = config.override([f"training.epochs={pace(network, material.training, config)}"])
+    run = new_run(network, config.training, progress.together)
     facts = {
-        "settings": config.to_dict(), "schema": schema.to_dict(), "about": about,
-        "data": fingerprint(vocabulary, learned, validated),
+        "settings": config.to_dict(), "schema": schema.to_dict(), "about": material.about, "data": material.data,
     }  # fmt: skip
-    if progress.resume:
-        resume_run(run, progress.path, facts)
+    begin_run(run, progress.path, facts, progress.resume)
 
     def after_epoch(run: Run) -> None:
-        if progress.path is not None:
+        if progress.path is not None and run.together.keeps:
             keep_run(run, progress.path, facts)
         if progress.on_epoch is not None:
             progress.on_epoch(run)
 
     with refused_by(lambda: way_out_of_batches(config.training) + _kept(run, progress.path)):
-        train(run, learned, validated, rule, config, progress.on_step, after_epoch)
-        scores = score_table(network, validated, config)
-    arrays = held_out(validated, scores)
-    theta = operating_point(traces(validated, scores), config.deciding.fixed)
+        train(run, material.training, material.validation, rule, config, progress.on_step, after_epoch)
+        arrays = hold_out(network, material.validation, config, run.together)
+    theta = operating_point(traces_of(arrays), config.deciding.fixed)
+    split = material.split
     return Trained(
         network, vocabulary, schema, config, has_time, theta, run.history, split.to_dict() if split else None,
-        arrays, about, Readiness(temperatures(arrays)),
+        arrays, material.about, Readiness(temperatures(arrays)),
         config.training.delay_cost if config.encoder.knots > 1 else None,
     )  # fmt: skip
 
@@ -109,23 +118,13 @@ def _start_from(pretrained: Pretrained, network: Network, vocabulary: Vocabulary
         )
 
 
-def _about(training: Tangles, validation: Tangles) -> dict[str, int]:
-    parts = {"train": training, "validation": validation}
-    return {
-        f"{name}_{what}": count
-        for name, part in parts.items()
-        for what, count in (("tangles", part.n_tangles), ("sequences", part.n_sequences), ("items", part.n_items))
-    }
-
-
-def _check_trainable(config: Config, training: Tangles, validation: Tangles, label_names: tuple[str, ...]) -> None:
+def _check_settings(config: Config, has_time: bool, device: torch.device) -> None:
+    if config.training.precision != "float32" and device.type == "cpu":
+        raise SettingError(
+            f"training.precision is {config.training.precision!r}, which is for GPUs and slows processors down; leave "
+            "it at float32"
+        )
     needs_time = {"training.delay": ("seconds",), "encoder.time": ("gaps", "both")}
     for name, values in needs_time.items():
-        if (value := config.get(name)) in values and training.time is None:
+        if (value := config.get(name)) in values and not has_time:
             raise SettingError(f"{name} is {value!r}, but the data has no time column; name one, or change the setting")
-    for name, labels in zip(label_names, validation.labels.T, strict=True):
-        if not (labels >= 0).any():
-            raise DataError(
-                f"label column {name!r}: no validation sequence has a class that the training data has; "
-                "give other validation data"
-            )

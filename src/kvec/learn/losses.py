@@ -6,6 +6,7 @@ sequence beside many short ones would take room for as many long ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +14,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from kvec.decide.model import Outputs
+
+Count = Callable[[Tensor], Tensor]  # of what is counted here, the number in the whole batch
+
+
+def as_counted(here: Tensor) -> Tensor:
+    """All of the batch is here."""
+    return here
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a loss, kept apart until the end; all are means over the batch."""
+    """The terms of a loss, kept apart until the end; means over the batch, or this process's summands of them."""
 
     classification: Tensor  # l1, or the expected cross entropy
     policy: Tensor  # l2, REINFORCE with baseline, or the expected error probability
@@ -78,6 +86,7 @@ def stopping_probabilities(halt: Tensor, layout: Layout) -> Tensor:
 def expected_terms(
     outputs: Outputs, labels: Tensor, layout: Layout, delay: Tensor, policy_cost: str = "cross_entropy",
     weights: list[Tensor] | None = None, share: Tensor | None = None, lengths: str = "even",
+    count: Count = as_counted,
 ) -> Terms:  # fmt: skip
     """The expected cost of stopping, in closed form, and the cross entropy at every length; of labelled sequences.
 
@@ -89,10 +98,11 @@ def expected_terms(
     zero = losses.new_zeros(())
     is_apart = policy_cost == "error"
     known = (labels >= 0).any(dim=1)
+    n_known = count(known.sum()).clamp(min=1)
 
     def mean(values: Tensor, share: Tensor | None = None) -> Tensor:
         counted = known if share is None else known * share
-        return (layout.sum(values) * counted).sum() / known.sum().clamp(min=1)
+        return (layout.sum(values) * counted).sum() / n_known
 
     return Terms(
         classification=mean((stop.detach() if is_apart else stop) * losses, share),
@@ -134,10 +144,17 @@ class Episodes:
     chose: Tensor  # (S,) False where the sequence ended first
 
 
-def sample_episodes(halt: Tensor, layout: Layout, generator: torch.Generator, exploration: float = 0.0) -> Episodes:
-    """Sample an action after each item from the policy, mixed with uniform actions; stop at the first Halt."""
+def sample_episodes(
+    halt: Tensor, layout: Layout, generator: torch.Generator, exploration: float = 0.0,
+    among: tuple[int, Tensor] | None = None,
+) -> Episodes:  # fmt: skip
+    """Sample an action after each item from the policy, mixed with uniform actions; stop at the first Halt.
+
+    `among` is how many items the whole batch has and which of them are here, so that all processes draw alike.
+    """
     probability = (1 - exploration) * halt.detach().sigmoid() + exploration * 0.5
-    draws = torch.rand(len(halt), generator=generator, dtype=torch.float64).to(halt.device)
+    draws = torch.rand(len(halt) if among is None else among[0], generator=generator, dtype=torch.float64)
+    draws = (draws if among is None else draws[among[1]]).to(halt.device)
     never = layout.lengths[layout.rows] + 1
     stops = torch.where(draws < probability, layout.columns + 1, never)
     first = (layout.lengths + 1).scatter_reduce(0, layout.rows, stops, "amin")
@@ -146,7 +163,7 @@ def sample_episodes(halt: Tensor, layout: Layout, generator: torch.Generator, ex
 
 def paper_terms(
     outputs: Outputs, labels: Tensor, layout: Layout, episodes: Episodes, n_tangles: int, returns: str = "sum",
-    weights: list[Tensor] | None = None,
+    weights: list[Tensor] | None = None, count: Count = as_counted,
 ) -> Terms:  # fmt: skip
     """The paper's l1, l2, l3 and the baseline's error, summed over labelled sequences, averaged over tangles."""
     losses = cross_entropy(outputs, labels, layout, weights)
@@ -168,7 +185,7 @@ def paper_terms(
         policy=-(advantage * log_action * seen).sum() / n_tangles,
         lateness=-(functional.logsigmoid(outputs.halt) * seen).sum() / n_tangles,
         every=losses.new_zeros(()),
-        baseline=((outputs.baseline - value) ** 2 * seen).sum() / seen.sum().clamp(min=1),
+        baseline=((outputs.baseline - value) ** 2 * seen).sum() / count(seen.sum()).clamp(min=1),
     )
 
 

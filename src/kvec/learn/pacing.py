@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from kvec.decide.model import Network
-from kvec.learn.trainer import class_weights, delay, new_run, plan_epoch, train_batch
+from kvec.learn.run import new_run
+from kvec.learn.supply import class_weights, count_classes, delay, plan_epoch
+from kvec.learn.trainer import train_batch
 from kvec.tangle.batch import Batch, Ints
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.visibility import make_rule
@@ -29,7 +31,11 @@ def seconds_per_epoch(network: Network, training: Tangles, config: Config, budge
     """
     run = new_run(copy.deepcopy(network), config.training)
     rule, settings = make_rule(config.visibility), config.training
-    weights = class_weights(training, network) if settings.class_weights == "balanced" else None
+    weights = (
+        class_weights(count_classes(training, network.n_classes), network)
+        if settings.class_weights == "balanced"
+        else None
+    )
     delays = delay(training, settings)
     rng = np.random.default_rng(settings.seed)
     run.network.train()

@@ -9,15 +9,33 @@ from pathlib import Path
 from typing import Any
 
 from kvec.decide.checkpoint import load_progress, save_progress
-from kvec.learn.trainer import Run, restore_run, run_state
+from kvec.learn.run import Run, restore_run, run_state
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.errors import ModelError, SettingError
+from kvec.words.processes import is_restarted
 
 
 def keep_run(run: Run, path: Path, facts: Mapping[str, Any]) -> None:
     """Write the run into a file, with the facts by which it is known again."""
     save_progress(path, run_state(run), {**facts, "history": run.history, "done": run.is_finished})
+
+
+def begin_run(run: Run, path: Path | None, facts: Mapping[str, Any], resume: bool) -> None:
+    """Begin, or go on where the file says; all processes go on from what the furthest of them has kept.
+
+    So each host may have its own file, and a host that is new needs none. Where torchrun had to start processes again,
+    which not every host need know, they go on if anything was kept.
+    """
+    together = run.together
+    has_file = path is not None and path.is_file()
+    told = together.gathered((resume or is_restarted(), has_file))
+    goes_on, is_kept = any(each for each, _ in told), any(each for _, each in told)
+    if (goes_on and has_file) or (resume and not is_kept):
+        resume_run(run, path, facts)
+    if together.size > 1:
+        state = {name: tensor.cpu() for name, tensor in run_state(run).items()}
+        restore_run(run, *together.of_furthest((state, run.history, run.is_finished), run.epoch))
 
 
 def resume_run(run: Run, path: Path | None, facts: Mapping[str, Any]) -> None:

@@ -56,7 +56,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """One file (or frame) of a source: its columns are known, its rows are not read yet."""
 
     name: str
@@ -69,7 +69,7 @@ class Opened:
     """A table whose columns are known and whose rows are still to be read."""
 
     name: str
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
     is_text: bool = False
     is_folder: bool = False
 
@@ -106,7 +106,9 @@ def ending(path: Path) -> str:
 
 
 def open_table(source: Any, leave_out: Sequence[Path] = ()) -> Opened:
-    """Open a path, a folder (but for the files to leave out), a frame or a dict of columns."""
+    """Open a path, a folder (but for the files to leave out), a frame or a dict of columns; what is open stays so."""
+    if isinstance(source, Opened):
+        return source
     if isinstance(source, str | Path):
         path = Path(source)
         if path.is_dir():
@@ -117,7 +119,7 @@ def open_table(source: Any, leave_out: Sequence[Path] = ()) -> Opened:
     def load(columns: Sequence[str]) -> pl.DataFrame:
         return _numbered(frame.select(columns))
 
-    return Opened(name, (_Part(name, tuple(frame.columns), load),))
+    return Opened(name, (Part(name, tuple(frame.columns), load),))
 
 
 def _open_folder(path: Path, leave_out: Sequence[Path]) -> Opened:
@@ -138,7 +140,7 @@ def _open_folder(path: Path, leave_out: Sequence[Path]) -> Opened:
     return Opened(str(path), parts, is_text=ENDINGS[ending(files[0])] == "CSV", is_folder=True)
 
 
-def _open_file(path: Path) -> _Part:
+def _open_file(path: Path) -> Part:
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     if not ending(path):
@@ -160,7 +162,7 @@ def _open_file(path: Path) -> _Part:
         except FAILURES as error:
             raise DataError(f"{path}: {what_is_wrong(path, kind, error)}") from None
 
-    return _Part(str(path), columns, load)
+    return Part(str(path), columns, load)
 
 
 def _scan(path: Path) -> pl.LazyFrame:

@@ -46,7 +46,7 @@ def read_table(
     """
     schema = schema or find_schema(source) or Schema()
     is_given = labels is not None
-    labels = labels if is_given else _labels_source(source, schema, labels_optional)
+    labels = labels if is_given else labels_source(source, schema, labels_optional)
     opened = open_table(source, leave_out=[Path(labels)] if isinstance(labels, str | Path) else [])
     opened_labels = None if labels is None else open_table(labels)
     schema, guessed = _with_columns(schema, opened, opened_labels)
@@ -93,7 +93,7 @@ def schema_beside(source: Any) -> Path | None:
     return next((c for c in candidates if c.is_file()), None)
 
 
-def _labels_source(source: Any, schema: Schema, labels_optional: bool) -> Path | None:
+def labels_source(source: Any, schema: Schema, labels_optional: bool) -> Path | None:
     """The labels file of a schema: relative to the data, else to the working directory."""
     if not schema.labels_file or schema.outcome:
         return None
@@ -134,7 +134,7 @@ def _with_columns(schema: Schema, opened: Opened, labels: Opened | None) -> tupl
 
 
 def _roles(schema: Schema, columns: Sequence[str]) -> set[str]:
-    named = [name for role in ROLES for name in _columns_of(getattr(schema, role), columns)]
+    named = [name for role in ROLES for name in columns_of(getattr(schema, role), columns)]
     return {*schema.key, *named, *schema.labels, schema.unfold_gap}
 
 
@@ -144,7 +144,7 @@ def _named_columns(
     """The columns to read, all checked to be there, and the labels that are there."""
     named = [(name, "key") for name in schema.key]
     for role in ROLES:
-        named += [(name, role) for name in _columns_of(getattr(schema, role), opened.columns)]
+        named += [(name, role) for name in columns_of(getattr(schema, role), opened.columns)]
     named += [(field.source, "values") for field in schema.values] + [(name, "unfold") for name in schema.unfold]
     if schema.unfold_gap:
         named.append((schema.unfold_gap, "unfold_gap"))
@@ -165,7 +165,7 @@ def _named_columns(
     return [name for name, _ in named], here
 
 
-def _columns_of(named: str, columns: Sequence[str]) -> tuple[str, ...]:
+def columns_of(named: str, columns: Sequence[str]) -> tuple[str, ...]:
     """One column, or several with commas between: a tangle or group that only they tell apart together."""
     return (named,) if named in columns else tuple(name.strip() for name in named.split(",") if name.strip())
 
@@ -199,11 +199,11 @@ def _arrivals(rows: Rows, schema: Schema) -> pl.DataFrame:
     """The columns that say which sequence an item belongs to and when it arrived."""
     no_tangle = pl.Series([0], dtype=pl.Int64).new_from_index(0, rows.frame.height)
     columns = {
-        "tangle": identity(rows, _columns_of(schema.tangle, rows.frame.columns)) if schema.tangle else no_tangle,
+        "tangle": identity(rows, columns_of(schema.tangle, rows.frame.columns)) if schema.tangle else no_tangle,
         "key": identity(rows, schema.key, schema.empty_key),
     }
     if schema.group:
-        columns["group"] = identity(rows, _columns_of(schema.group, rows.frame.columns))
+        columns["group"] = identity(rows, columns_of(schema.group, rows.frame.columns))
     if schema.unfold_gap:
         columns["time"] = rows.frame[TIME]
     elif schema.time:
@@ -239,7 +239,7 @@ def _labelled(
         frame, stays, notes = labels_from_events(rows, frame, schema.outcome)
         return frame.filter(stays), rows.with_frame(rows.frame.filter(stays)), notes
     if labels and here:
-        tangle = _columns_of(schema.tangle, labels.columns)
+        tangle = columns_of(schema.tangle, labels.columns)
         tangle = tangle if set(tangle) <= set(labels.columns) else ()
         known = labels.read([*schema.key, *tangle, *here])
         frame, notes = labels_in_table(rows, frame, known, schema.key, tangle, here, schema.empty_key, is_optional)

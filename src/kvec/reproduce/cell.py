@@ -27,7 +27,9 @@ from kvec.decide.triggers.catalogue import TRIGGERS
 from kvec.decide.triggers.thresholds import spread_thresholds
 from kvec.learn.choosing import best_setting
 from kvec.learn.fitting import Pace, Progress, fit_model
-from kvec.learn.trainer import Record, Run, Step, kept_of, traces
+from kvec.learn.run import Record, Run, kept_of
+from kvec.learn.trainer import Step
+from kvec.learn.validating import traces
 from kvec.report.curves import (
     Traces,
     accuracy_at_end,

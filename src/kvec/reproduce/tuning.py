@@ -5,24 +5,26 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kvec.learn.fitting import Progress, fit_model
-from kvec.learn.trainer import kept_of
+from kvec.learn.run import kept_of
 from kvec.reproduce.datasets import read_parts
-from kvec.reproduce.paces import PLACE, paced
+from kvec.reproduce.paces import paced
 from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.pool import Finished, run_cells
 from kvec.reproduce.resolved import cell_config
 from kvec.reproduce.trainings import TRAININGS
 from kvec.words.config import Config
-from kvec.words.errors import DataError, KvecError
+from kvec.words.errors import DataError, KvecError, SettingError
 from kvec.words.extras import need
 
 # least, most, whether on a log scale; or choices
@@ -48,7 +50,10 @@ SPACES: dict[str, Space] = {
 RATIO = 0.1  # of β to α while methods that are swept are tuned: in the middle of their sweep
 WORK = "kvec.reproduce.tuning:tune_cell"
 # what processes are told beside the paths of data sets
-_JOURNAL, _TRIALS, _ONE_PACE = "tuning.journal", "tuning.trials", "tuning.one_pace"
+_JOURNAL, _STORAGE, _TRIALS, _ONE_PACE = "tuning.journal", "tuning.storage", "tuning.trials", "tuning.one_pace"
+LATE, SLOWEST = 600.0, 50.0  # seconds, and times its training, after which a trial of another process counts as lost
+PAUSE = 0.2  # seconds between looks at what others do
+TRIES = 5  # of opening a data base
 _DIVERGED = {"hm": 0.0, "accuracy": 0.0, "earliness": 1.0, "epochs": 0.0}
 
 
@@ -68,17 +73,19 @@ class Trial:
 
 
 def tune_all(
-    dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path, jobs: int, is_paced_once: bool,
+    dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path | str, jobs: int,
+    is_paced_once: bool,
     tell: Callable[[str], object], work: str = WORK,
 ) -> list[Trial]:  # fmt: skip
     """Tune every training in processes of their own; what was tried before, and is in `storage`, is not tried again.
 
     Each trial trains for the same time, at the pace of its settings; paced once, all at that of the settings as they
-    stand.
+    stand. A storage that is given as text is shared: other machines may try settings of the same studies at the same
+    time.
     """
     _optuna()
-    told = {**data, PLACE: str(storage.absolute().parent), _JOURNAL: str(storage.absolute()), _TRIALS: str(trials)}
-    told |= {_ONE_PACE: ""} if is_paced_once else {}
+    told = {**data, _TRIALS: str(trials)} | ({_ONE_PACE: ""} if is_paced_once else {})
+    told |= {_STORAGE: storage} if isinstance(storage, str) else {_JOURNAL: str(storage.absolute())}
     found: dict[str, list[Trial]] = {}
     failed: list[Finished] = []
     events = run_cells([(Cell(dataset, name, "", None, 0, "tuning"), sizes) for name in SPACES], told, jobs, work=work)
@@ -100,36 +107,51 @@ def tune_all(
 
 def tune_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
     """Tune the training of a cell in this process; its points are what was tried."""
-    tried = tune(cell.training, cell.dataset, data, sizes, int(data[_TRIALS]), Path(data[_JOURNAL]))
+    storage = data[_STORAGE] if _STORAGE in data else Path(data[_JOURNAL])
+    tried = tune(cell.training, cell.dataset, data, sizes, int(data[_TRIALS]), storage)
     return Outcome({}, [asdict(trial) for trial in tried])
 
 
-def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path) -> list[Trial]:
+def tune(
+    name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path | str
+) -> list[Trial]:
     """Try so many settings of a training, first as they stand, then as Optuna suggests by HM on validation.
 
     Choices are tried one at a time before, each with the best of those before it; the search keeps to what was best,
-    and looks for numbers.
+    and looks for numbers. In a shared storage others may try too: trials count from when they are begun, and all wait
+    for the last of them.
     """
     optuna = _optuna()
     torch.set_num_threads(1)
     study = optuna.create_study(
         study_name=f"{name} on {dataset}, {sizes.train_seconds:g} s, {_searched(name)}", direction="maximize",
-        load_if_exists=True,
-        # the journal's lock is a link to it, which Optuna can only follow by an absolute path
-        storage=optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(storage.absolute()))),
+        load_if_exists=True, storage=_opened(optuna, storage),
     )  # fmt: skip
     states = optuna.trial.TrialState
+    is_shared = isinstance(storage, str)
+    late = timedelta(seconds=LATE + SLOWEST * sizes.train_seconds)
 
     def those(*wanted: Any) -> list[Any]:
         return [trial for trial in study.get_trials(deepcopy=False) if trial.state in wanted]
+
+    def running() -> list[Any]:
+        """Trials of others that are under way; one that takes far too long has lost its process."""
+        if not is_shared:
+            return []
+        return [trial for trial in those(states.RUNNING) if datetime.now() - trial.datetime_start < late]
 
     def best() -> dict[str, Any]:
         done = those(states.COMPLETE)
         return dict(max(done, key=lambda t: t.value).user_attrs["settings"]) if done else {}
 
     def objective(trial: Any) -> float:
+        done, fixed = those(states.COMPLETE), _fixed(study.get_trials(deepcopy=False)[trial.number])
+        before = [each for each in [*done, *running()] if each.number < trial.number]
+        if len(before) >= trials or (fixed and fixed in [_fixed(each) for each in [*done, *before]]):
+            raise optuna.TrialPruned  # another process was faster
+        # one process draws after a stop as if there was none; of many, no two draw alike
+        study.sampler = optuna.samplers.TPESampler(seed=trial.number if is_shared else len(before))
         kept = best()
-        fixed = study.get_trials(deepcopy=False)[trial.number].system_attrs.get("fixed_params", {})
         chosen = {
             setting: kept[setting]
             if kept and _is_choice(space) and setting not in fixed
@@ -143,16 +165,42 @@ def tune(name: str, dataset: str, data: Mapping[str, str], sizes: Sizes, trials:
         return float(record["hm"])
 
     first = _first(name, sizes)
-    for number in range(len(those(states.COMPLETE)), trials):
-        if number < len(first) and not those(states.WAITING):
-            study.enqueue_trial(best() | first[number])
-        study.sampler = optuna.samplers.TPESampler(seed=number)  # gone on with, it draws as if never stopped
+    while (n_done := len(those(states.COMPLETE))) < trials:
+        n_begun = n_done + len(running())
+        if n_begun > n_done and (n_begun >= trials or not n_done):  # others are at the last ones, or at the first
+            time.sleep(PAUSE)
+            continue
+        begun = [_fixed(trial) for trial in [*those(states.COMPLETE, states.WAITING), *running()]]
+        if new := next((one for one in first if not any(one.items() <= other.items() for other in begun)), None):
+            study.enqueue_trial(best() | new)
         study.optimize(objective, n_trials=1)
     return [
         Trial(name, number, t.user_attrs["settings"], dataset, sizes.train_seconds, int(t.user_attrs["epochs"]),
               *(float(t.user_attrs[measure]) for measure in ("hm", "accuracy", "earliness")))
         for number, t in enumerate(those(states.COMPLETE)[:trials])
     ]  # fmt: skip
+
+
+def _opened(optuna: Any, storage: Path | str) -> Any:
+    """A data base by its address, or else a journal in a file."""
+    if isinstance(storage, str) and "://" in storage:
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return optuna.storages.get_storage(storage)
+            except Exception as error:  # whatever the driver says; also if another machine makes the tables just now
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                if not tries_left:
+                    raise SettingError(f"--storage {storage.split('@')[-1]} cannot be opened: {reason}") from None
+                time.sleep(PAUSE)
+    # the journal's lock is a link to it, which Optuna can only follow by an absolute path
+    file = str(Path(storage).absolute())
+    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(file))
+
+
+def _fixed(trial: Any) -> dict[str, Any]:
+    """The settings that a trial was begun with; none where Optuna suggests them."""
+    found: dict[str, Any] = trial.system_attrs.get("fixed_params", {})
+    return found
 
 
 def write_tuning(tried: Sequence[Trial], folder: Path) -> None:

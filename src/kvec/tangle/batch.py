@@ -51,33 +51,46 @@ class Draw:
     offset: Ints  # (B,) added to the order of arrival
     hidden: npt.NDArray[np.bool_] | None  # (B, longest, F) values shown as unknown
 
+    def taken(self, rows: Ints) -> Draw:
+        """Of some of the tangles."""
+        return Draw(self.slots[rows], self.offset[rows], None if self.hidden is None else self.hidden[rows])
+
 
 @dataclass(frozen=True)
 class Batch:
-    """Whole tangles, and all their sequences."""
+    """Whole tangles, and all their sequences; where several processes share a batch, those that are here."""
 
     tangles: Tangles
     members: Ints  # (B,) tangle numbers
     sequences: Ints  # (S,) sequence numbers, tangle by tangle
     items: Ints  # (N,) item numbers, sequence by sequence
     offsets: Ints  # (S + 1,) where each sequence starts among them
+    sizes: Ints  # items of every tangle of the batch, also of those that are elsewhere
+    here: Ints  # (B,) which of those the members are
 
     @classmethod
-    def of(cls, tangles: Tangles, members: Ints) -> Batch:
-        """The batch of these tangles."""
+    def of(cls, tangles: Tangles, members: Ints, sizes: Ints | None = None, here: Ints | None = None) -> Batch:
+        """The batch of these tangles, which may be some of a batch of tangles of these sizes."""
         bounds = tangles.sequence_starts
         sequences = _ranges(bounds[members], bounds[members + 1])
         items = tangles.sequences.by_sequence[_ranges(tangles.offsets[sequences], tangles.offsets[sequences + 1])]
         offsets = np.concatenate([[0], np.cumsum(tangles.sequences.length[sequences], dtype=np.int64)])
-        return cls(tangles, members, sequences, items, offsets)
+        sizes = tangles.sizes[members] if sizes is None else sizes
+        return cls(tangles, members, sequences, items, offsets, sizes, np.arange(len(sizes)) if here is None else here)
+
+    @property
+    def places(self) -> Ints:
+        """(N,) where the items lie among those of the whole batch."""
+        ends = np.cumsum(self.sizes)
+        return _ranges((ends - self.sizes)[self.here], ends[self.here])
 
     def draw(self, rng: np.random.Generator, slots: int, modulus: int, hide: float = 0.0) -> Draw:
-        """Choose slots, offsets and hidden values at random."""
-        order = rng.random((len(self.members), slots)).argsort(axis=1)
-        offset = rng.integers(0, modulus, len(self.members))
-        shape = len(self.members), int(self.tangles.sizes[self.members].max()), self.tangles.codes.shape[1]
+        """Choose slots, offsets and hidden values at random; for the whole batch, so that all processes draw alike."""
+        order = rng.random((len(self.sizes), slots)).argsort(axis=1)
+        offset = rng.integers(0, modulus, len(self.sizes))
+        shape = len(self.sizes), int(self.sizes.max()), self.tangles.codes.shape[1]
         hidden = rng.random(shape, dtype=np.float32) < hide if hide else None
-        return Draw(order, offset, hidden)
+        return Draw(order, offset, hidden).taken(self.here)
 
     def blocks(self, rule: Rule, size: int, slots: int, draw: Draw | None = None) -> Iterator[Block]:
         """The tangles in blocks of at most `size` items, each with as much context as the rule's window reaches."""

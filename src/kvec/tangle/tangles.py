@@ -87,8 +87,17 @@ class Tangles:
         return self.frame.select("tangle", "key")[self.sequences.first]
 
 
-def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) -> Tangles:
-    """Turn an arranged canonical frame into arrays."""
+@dataclass(frozen=True)
+class Found:
+    """Where the tangles and sequences of an arranged frame are."""
+
+    starts: npt.NDArray[np.int64]  # (G + 1,) of tangles, as they are run
+    given: npt.NDArray[np.int64]  # (N,) which of the given tangles each item is of
+    sequences: Sequences
+
+
+def find_tangles(frame: pl.DataFrame, schema: Schema) -> Found:
+    """The tangles and sequences of an arranged canonical frame; a tangle that was idle for too long starts anew."""
     given = frame["tangle"].rle_id().to_numpy().astype(np.int64)
     time = frame["time"].to_numpy() if "time" in frame.columns else None
     is_end = frame["end"].to_numpy().astype(bool) if "end" in frame.columns else None
@@ -96,8 +105,16 @@ def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) 
     begins = np.diff(given, prepend=-1) != 0
     if schema.expiry is not None and time is not None:
         begins[1:] |= np.diff(time) > schema.expiry  # nothing of the tangle is live any more: it was released
-    tangle = np.cumsum(begins) - 1
-    starts = np.append(np.flatnonzero(begins), len(frame)).astype(np.int64)
+    return Found(np.append(np.flatnonzero(begins), len(frame)).astype(np.int64), given, sequences)
+
+
+def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) -> Tangles:
+    """Turn an arranged canonical frame into arrays."""
+    found = find_tangles(frame, schema)
+    starts, given, sequences = found.starts, found.given, found.sequences
+    time = frame["time"].to_numpy() if "time" in frame.columns else None
+    is_end = frame["end"].to_numpy().astype(bool) if "end" in frame.columns else None
+    tangle = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     codes = vocabulary.codes(frame)
     matchable = {
         field.name: factor(frame[f"value.{field.name}"])

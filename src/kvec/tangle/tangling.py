@@ -147,8 +147,11 @@ class Split:
     fingerprint: str  # of the units' names and the number of items: other data is refused
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, ratios: Sequence[float] = (8, 1, 1), seed: int = 0, unit: str = "auto") -> Split:
-        """The split of this frame."""
+    def of(
+        cls, frame: pl.DataFrame, ratios: Sequence[float] = (8, 1, 1), seed: int = 0, unit: str = "auto",
+        n_items: int | None = None,
+    ) -> Split:  # fmt: skip
+        """The split of this frame, which may name the units of `n_items` items rather than hold them."""
         if len(ratios) != len(PARTS):
             raise SettingError(
                 f"split.ratios has {len(ratios)} shares; give three, for {', '.join(PARTS)}, as in 8:1:1"
@@ -156,14 +159,15 @@ class Split:
         column = unit_of(frame, unit)
         train, validation, test = (float(ratio) for ratio in ratios)
         split_units(frame, ratios, seed, column)
-        return cls((train, validation, test), seed, column, _fingerprint(frame, column))
+        n_items = frame.height if n_items is None else n_items
+        return cls((train, validation, test), seed, column, _fingerprint(frame[column], n_items))
 
     def part(self, frame: pl.DataFrame, name: str) -> pl.DataFrame:
         """One part of the frame this split was made from: train, validation or test."""
         if name not in PARTS:
             raise SettingError(f"unknown part {name!r} of a split; it can be {', '.join(PARTS)}")
         column = unit_of(frame, self.unit)
-        if _fingerprint(frame, column) != self.fingerprint:
+        if _fingerprint(frame[column], frame.height) != self.fingerprint:
             raise DataError(
                 f"this data does not hold the {column}s that were split when the model was trained, so its {name} part "
                 "cannot be found again; give the same data, or evaluate the whole file without a split"
@@ -245,6 +249,6 @@ def _gather(frame: pl.DataFrame, column: str, parts: Sequence[pl.Series]) -> tup
     return tuple(frame.filter((of == i).fill_null(False)) for i in range(len(parts)))
 
 
-def _fingerprint(frame: pl.DataFrame, column: str) -> str:
-    names = frame[column].unique().cast(pl.String).sort()
-    return hashlib.blake2b("\n".join([column, str(frame.height), *names]).encode(), digest_size=16).hexdigest()
+def _fingerprint(units: pl.Series, n_items: int) -> str:
+    names = units.unique().cast(pl.String).sort()
+    return hashlib.blake2b("\n".join([units.name, str(n_items), *names]).encode(), digest_size=16).hexdigest()

@@ -95,16 +95,18 @@ class Vocabulary:
     @classmethod
     def fit(cls, frame: pl.DataFrame, schema: Schema) -> Vocabulary:
         """Learn from the canonical frame of the training split alone."""
-        classes = []
-        for name in schema.label_names:
-            found = frame[f"label.{name}"].drop_nulls().unique().sort().to_list()
+        classes = [frame[f"label.{name}"].drop_nulls().unique().sort().to_list() for name in schema.label_names]
+        return cls.of([_fit_field(field, frame[f"value.{field.name}"]) for field in schema.values], classes, schema)
+
+    @classmethod
+    def of(cls, fields: Sequence[FieldVocabulary], classes: Sequence[Sequence[str]], schema: Schema) -> Vocabulary:
+        """Fields and class names, of which there must be enough to tell apart."""
+        for name, found in zip(schema.label_names, classes, strict=True):
             if len(found) < 2:
                 raise DataError(
                     f"label column {name!r} has {len(found)} class(es) in the training data; at least 2 are needed"
                 )
-            classes.append(tuple(found))
-        fields = tuple(_fit_field(field, frame[f"value.{field.name}"]) for field in schema.values)
-        return cls(fields, tuple(classes), schema.label_names)
+        return cls(tuple(fields), tuple(tuple(found) for found in classes), schema.label_names)
 
     @property
     def coded(self) -> tuple[FieldVocabulary, ...]:
@@ -167,20 +169,25 @@ def _is_text(values: Sequence[str | int]) -> bool:
 def _fit_field(field: Field, column: pl.Series) -> FieldVocabulary:
     present = column.drop_nulls()
     if field.kind == "categorical":
-        counts = present.value_counts()
-        ranked = counts.filter(pl.col("count") >= MIN_COUNT).sort("count", column.name, descending=[True, False])
-        often = ranked[column.name].head(MOST_VALUES).sort()
-        edges = _quantiles(often.to_numpy(), MANY) if often.dtype == pl.Int64 and len(often) > MANY else ()
-        return FieldVocabulary(field.name, "categorical", values=tuple(often.to_list()), edges=edges)
+        return known_values(field.name, present.alias("value").value_counts())
     numbers = present.to_numpy()
     if field.kind == "binned":
-        return FieldVocabulary(field.name, "binned", edges=_quantiles(numbers, field.bins))
+        return FieldVocabulary(field.name, "binned", edges=quantiles(numbers, field.bins))
     if not len(numbers):
         return FieldVocabulary(field.name, "projected")
     return FieldVocabulary(field.name, "projected", mean=float(numbers.mean()), scale=float(numbers.std()) or 1.0)
 
 
-def _quantiles(numbers: npt.NDArray[np.generic], bins: int) -> tuple[float, ...]:
+def known_values(name: str, counts: pl.DataFrame) -> FieldVocabulary:
+    """The categorical field of a `value` and `count` table."""
+    ranked = counts.filter(pl.col("count") >= MIN_COUNT).sort("count", "value", descending=[True, False])
+    often = ranked["value"].head(MOST_VALUES).sort()
+    edges = quantiles(often.to_numpy(), MANY) if often.dtype == pl.Int64 and len(often) > MANY else ()
+    return FieldVocabulary(name, "categorical", values=tuple(often.to_list()), edges=edges)
+
+
+def quantiles(numbers: npt.NDArray[np.generic], bins: int) -> tuple[float, ...]:
+    """The inner edges of bins that hold about as many numbers each."""
     if not len(numbers):
         return ()
     cuts = np.quantile(numbers.astype(np.float64), np.linspace(0, 1, bins + 1)[1:-1])

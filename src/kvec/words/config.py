@@ -89,6 +89,8 @@ class Training:
     warmup: int = 200  # steps until the learning rate is reached
     clip: float = 1.0  # norm that gradients are clipped to
     class_weights: str = "none"  # or "balanced": each class counts the same
+    precision: str = "float32"  # or "bfloat16": of products while training; weights and scores stay in single precision
+    stream_items: int = 0  # items in memory at a time where training is streamed; 0: all of them, not streamed
     seed: int = 0
 
 
@@ -104,6 +106,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "training.policy_gradient": ("head", "all"),
     "training.keep": ("best", "last"),
     "training.class_weights": ("none", "balanced"),
+    "training.precision": ("float32", "bfloat16"),
 }
 _AT_LEAST: dict[str, float] = {
     "visibility.window": 1, "visibility.own": 0, "visibility.others": 0,
@@ -115,7 +118,8 @@ _AT_LEAST: dict[str, float] = {
     "training.settle": 0, "training.exploration": 0,
     "training.epochs": 1, "training.patience": 1, "training.minutes": 0, "training.batch": 1,
     "training.batch_items": 1, "training.block": 1, "training.learning_rate": 0, "training.baseline_rate": 0,
-    "training.weight_decay": 0, "training.warmup": 0, "training.clip": 0, "training.seed": 0,
+    "training.weight_decay": 0, "training.warmup": 0, "training.clip": 0, "training.stream_items": 0,
+    "training.seed": 0,
 }  # fmt: skip
 _AT_MOST: dict[str, float] = {
     "encoder.dropout": 0.99, "encoder.hide": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,

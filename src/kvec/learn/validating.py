@@ -1,0 +1,104 @@
+"""What validation says of a network: the scores of held-out sequences, and the measures at their best threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from kvec.decide.held import Arrays, held_out, joined_arrays, some_of
+from kvec.decide.model import Network
+from kvec.decide.replaying import score_table
+from kvec.decide.scores import Scores
+from kvec.learn.run import Record
+from kvec.learn.together import ALONE, Together
+from kvec.report.curves import Traces, best_threshold, stop_at_threshold
+from kvec.report.metrics import accuracy, earliness, harmonic_mean
+from kvec.tangle.tangles import Tangles
+from kvec.words.config import Config
+
+Floats = npt.NDArray[np.float32]
+Validation = Tangles | Sequence[Callable[[], Tangles]]  # in memory, or parts that are read when they are needed
+
+
+def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
+    """The labelled sequences' scores as the report room reads them."""
+    known = tangles.labels[:, column] >= 0
+    kept = np.repeat(known, np.diff(scores.offsets))
+    classes = scores.classes[column][kept]
+    return Traces(
+        offsets=np.concatenate([[0], np.cumsum(np.diff(scores.offsets)[known])]),
+        halt=scores.halt[kept].astype(np.float64),
+        predicted=classes.argmax(axis=1),
+        confidence=classes.max(axis=1, initial=0.0),
+        truth=tangles.labels[known, column].astype(np.int64),
+        tangle=tangles.given[tangles.tangle_of[known]].astype(np.int64),
+        untempered=None if scores.untempered is None else scores.untempered[column][kept].max(axis=1, initial=0.0),
+    )
+
+
+def traces_of(held: Arrays, column: int = 0) -> Traces:
+    """The same from held-out arrays."""
+    known = some_of(held, held["labels"][:, column] >= 0)
+    classes = known[f"classes.{column}"]
+    return Traces(
+        offsets=known["offsets"],
+        halt=known["halt"].astype(np.float64),
+        predicted=classes.argmax(axis=1),
+        confidence=classes.max(axis=1, initial=0.0),
+        truth=known["labels"][:, column].astype(np.int64),
+        tangle=known["tangle"].astype(np.int64),
+    )
+
+
+def operating_point(found: Traces, threshold: float | None) -> float:
+    """The threshold that was asked for, or else the best by HM."""
+    return best_threshold(found)[0] if threshold is None else threshold
+
+
+def validate(network: Network, validation: Validation, config: Config, together: Together = ALONE) -> Record:
+    """Accuracy, earliness and HM at the operating point, and accuracy at the sequences' ends; means over columns."""
+    held = hold_out(network, validation, config, together)
+    found = [traces_of(held, column) for column in range(len(network.n_classes))]
+    theta = operating_point(found[0], config.deciding.fixed)
+    results = []
+    for each in found:
+        n_observed = stop_at_threshold(each, theta)
+        right = accuracy(each.truth, each.decided(n_observed)[0])
+        early = earliness(n_observed, each.length)
+        at_end = accuracy(each.truth, each.decided(each.length)[0])
+        results.append((right, early, harmonic_mean(right, early), at_end))
+    means = np.mean(results, axis=0)
+    names = ("accuracy", "earliness", "hm", "end_accuracy")
+    return {"threshold": theta, **{name: float(value) for name, value in zip(names, means, strict=True)}}
+
+
+def hold_out(network: Network, validation: Validation, config: Config, together: Together = ALONE) -> Arrays:
+    """What the network says of the validation sequences; each process scores some tangles, and all know all."""
+    if isinstance(validation, Tangles):
+        return held_out(validation, _scores(network, validation, config, together))
+    own = {
+        number: held_out(tangles, score_table(network, tangles, config))
+        for number, load in enumerate(validation)
+        if number % together.size == together.rank
+        for tangles in [load()]
+    }
+    known = {number: arrays for found in together.gathered(own) for number, arrays in found.items()}
+    return joined_arrays([known[number] for number in sorted(known)])
+
+
+def _scores(network: Network, tangles: Tangles, config: Config, together: Together) -> Scores:
+    if together.size == 1:
+        return score_table(network, tangles, config)
+    if config.deciding.after_halt == "drop":  # item by item, without batches to share out
+        return together.agreed(score_table(network, tangles, config))
+    part = score_table(network, tangles, config, share=(together.rank, together.size))
+    device = network.policy.weight.device
+
+    def whole(values: Floats) -> Floats:
+        return together.total(torch.from_numpy(values).to(device)).cpu().numpy()
+
+    knots = None if part.knots is None else whole(part.knots)
+    return Scores(part.offsets, whole(part.halt), tuple(whole(each) for each in part.classes), knots)

@@ -1,0 +1,49 @@
+"""Training with products in half precision: it learns, near to what single precision learns, in C loops or without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tests.learn.made import trained, with_training
+from tests.processes import side_by_side
+
+from kvec.encode import loops
+from kvec.estimator import KVEC
+from kvec.words.errors import SettingError
+
+
+def _histories(is_built: bool) -> dict[str, Any]:
+    """The histories of both precisions, for both objectives."""
+    torch.set_num_threads(1)
+    loops.is_built = is_built and loops.is_built
+    found: dict[str, Any] = {}
+    for objective in ("expected", "paper"):
+        for precision in ("float32", "bfloat16"):
+            run = trained(with_training(epochs=2, objective=objective, settle=0.0, precision=precision))
+            assert all(tensor.dtype == torch.float32 for tensor in run.network.state_dict().values())
+            found[f"{objective} {precision}"] = run.history
+    return found
+
+
+def test_half_precision_stays_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processes of their own: some virtual machines tell of instructions for it that they do not have."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+    for found in side_by_side(_histories, [(True,), (False,)]):
+        for objective in ("expected", "paper"):
+            whole, half = found[f"{objective} float32"], found[f"{objective} bfloat16"]
+            assert half[0]["loss"] != whole[0]["loss"]
+            assert half[0]["loss"] == pytest.approx(whole[0]["loss"], rel=0.05)
+            assert half[1]["loss"] < whole[0]["loss"]
+
+
+def test_it_is_for_gpus() -> None:
+    data = {
+        "key": [1, 1, 2, 2] * 9,
+        "tangle": [n // 4 for n in range(36)],
+        "size": [1, 2] * 18,
+        "label": list("aabb") * 9,
+    }
+    with pytest.raises(SettingError, match="is for GPUs"):
+        KVEC(precision="bfloat16", device="cpu").fit(data)
