@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from kvec.decide.dial import draw_costs, mixture
 from kvec.decide.model import Network, Outputs, in_batch_order, run_blocks
+from kvec.decide.operating import OWN_WORD
 from kvec.decide.replaying import score_table
 from kvec.decide.scores import Scores
 from kvec.learn.losses import (
@@ -346,7 +347,10 @@ def operating_point(found: Traces, threshold: float | None) -> float:
 
 
 def validate(network: Network, tangles: Tangles, config: Config) -> Record:
-    """Accuracy, earliness and HM at the operating point, and accuracy at the sequences' ends; means over columns."""
+    """Accuracy, earliness and HM at the operating point, accuracy at the sequences' ends; means over columns.
+
+    Earliness and HM are told by the policy's own word (θ = 0.5) as well.
+    """
     scores = score_table(network, tangles, config)
     found = [traces(tangles, scores, column) for column in range(len(network.n_classes))]
     theta = operating_point(found[0], config.deciding.fixed)
@@ -356,7 +360,10 @@ def validate(network: Network, tangles: Tangles, config: Config) -> Record:
         right = accuracy(each.truth, each.decided(n_observed)[0])
         early = earliness(n_observed, each.length)
         at_end = accuracy(each.truth, each.decided(each.length)[0])
-        results.append((right, early, harmonic_mean(right, early), at_end))
+        by_word = stop_at_threshold(each, OWN_WORD)
+        late = earliness(by_word, each.length)
+        word_hm = harmonic_mean(accuracy(each.truth, each.decided(by_word)[0]), late)
+        results.append((right, early, harmonic_mean(right, early), at_end, late, word_hm))
     means = np.mean(results, axis=0)
-    names = ("accuracy", "earliness", "hm", "end_accuracy")
+    names = ("accuracy", "earliness", "hm", "end_accuracy", "word_earliness", "word_hm")
     return {"threshold": theta, **{name: float(value) for name, value in zip(names, means, strict=True)}}
