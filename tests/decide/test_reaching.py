@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -12,14 +14,11 @@ def test_as_one_would_look_for_it(seed: int) -> None:
     scores = rng.random(offsets[-1]).round(1)  # with ties
     ranks = np.unique(scores, return_inverse=True)[1]
     top = []
-    for start, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for start, end in pairwise(offsets):
         top += [i for i in range(start, end) if all(scores[i] > scores[j] for j in range(start, i))]
     assert records(offsets, ranks).tolist() == top
     for threshold in (0.0, 0.35, 0.5, 1.1):
-        slow = [
-            next((i - a + 1 for i in range(a, b) if scores[i] >= threshold), 0)
-            for a, b in zip(offsets[:-1], offsets[1:], strict=True)
-        ]
+        slow = [next((i - a + 1 for i in range(a, b) if scores[i] >= threshold), 0) for a, b in pairwise(offsets)]
         assert first_reached(offsets, scores, threshold).tolist() == slow
 
 

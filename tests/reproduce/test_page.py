@@ -22,7 +22,8 @@ def test_report_is_one_page_with_its_figures(tmp_path: Path) -> None:
     page = make_report(few().write(tmp_path / "in"), tmp_path / "out")
     text, plain = page.read_text(encoding="utf-8"), (tmp_path / "out/report.md").read_text(encoding="utf-8")
     assert page == tmp_path / "out/report.html"
-    assert plain.index("## In short") < plain.index("figures/traffic-fg-accuracy.png") < plain.index("| all |")
+    assert plain.index("## In short") < plain.index("| all |") < plain.index("figures/traffic-fg-accuracy.png")
+    assert plain.index("figures/traffic-fg-accuracy.png") < plain.index("## The paper's claims")
     for said in ("The paper's claims", "How verdicts are reached", "What was left out", "EARLIEST"):
         assert said in plain and said.replace("'", "&#39;") in text
     names = re.findall(r"\(figures/(.+?)\.png\)", plain)

@@ -109,7 +109,8 @@ def _sections(results: Results, judged: Sequence[Judged], shown: Sequence[Pictur
 
     front = [picture for picture in shown if picture.name == f"{picture.section}-accuracy"]
     parts = [
-        Section("In short", [summary(judged)], front, [("", verdicts_table(judged))]),
+        Section("In short", [summary(judged)], [], [("", verdicts_table(judged))]),
+        Section("Accuracy against earliness, data set by data set", [], front, []),
         Section("The paper's claims", [], [], [("", claims_table(judged))]),
         Section("How verdicts are reached", RULES, [], []),
     ]
