@@ -22,7 +22,7 @@ from kvec.doors.reproduce_view import CellsView
 from kvec.reproduce.plan import Sizes
 from kvec.reproduce.pool import Finished
 from kvec.reproduce.store import Store
-from kvec.reproduce.timing import Timing
+from kvec.reproduce.timing import Timing, Took
 
 ROOT = Path(__file__).resolve().parents[2]
 ABLATION = ["kvec", "kvec-no-key", "kvec-no-value", "kvec-no-time", "kvec-no-membership", "kvec-window"]
@@ -286,7 +286,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_terminal_shows_what_runs_and_the_time_left() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
     a, b, c = cell("a"), cell("b"), cell("c")
-    timing = Timing({"planted/x/0": 60.0})
+    timing = Timing({"planted/x/0": Took(60.0)})
     with CellsView([a, b, c], profile(), timing, 1, console) as view:
         view.started(a)
         view.finished(Finished(a, outcome(a), "", 61.0))

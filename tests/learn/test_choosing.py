@@ -24,8 +24,8 @@ def test_a_curve_has_a_point_for_every_setting(name: str) -> None:
         assert curve.hm[i] == pytest.approx(harmonic_mean(curve.accuracy[i], curve.earliness[i]))
     assert trigger_curve(trigger, known).hm.max() == pytest.approx(
         harmonic_mean(
-            accuracy(known, trigger.stops(known, best_setting(trigger, known))),
-            float(np.mean(trigger.stops(known, best_setting(trigger, known)) / known.length)),
+            accuracy(known, trigger.stops(known, best_setting(trigger, known)[0])),
+            float(np.mean(trigger.stops(known, best_setting(trigger, known)[0]) / known.length)),
         )
     )
 
@@ -33,4 +33,4 @@ def test_a_curve_has_a_point_for_every_setting(name: str) -> None:
 def test_the_best_number_of_items_is_found() -> None:
     wrong, right = [0.9, 0.1], [0.2, 0.8]
     known = prefixes([np.array([wrong] * 3 + [right] * 17)] * 5, [1] * 5)
-    assert best_setting(TRIGGERS["fixed"]().fit(known), known) == 4
+    assert best_setting(TRIGGERS["fixed"]().fit(known), known)[0] == 4

@@ -63,7 +63,7 @@ def test_history_has_every_term_and_measure() -> None:
     for record in run.history:
         assert set(record) == {
             "epoch", "loss", "classification", "policy", "lateness", "every", "baseline", "rate", "threshold",
-            "accuracy", "earliness", "hm", "end_accuracy", "seconds",
+            "accuracy", "earliness", "hm", "end_accuracy", "word_earliness", "word_hm", "seconds",
         }  # fmt: skip
         assert all(np.isfinite(value) for value in record.values())
         a, e = record["accuracy"], record["earliness"]

@@ -52,6 +52,11 @@ def test_a_cell_tells_all_there_is_to_know(training: str) -> None:
     bound = {f"{training}-oracle"} if made.classifier else set()
     assert methods == own | tried | bound
     assert {point["curve"] for point in outcome.points if point["method"] in bound} <= {"bound"}
+    for point in outcome.points:
+        assert (point["validated"] != "") == (point["curve"] == "chosen")
+        if point["curve"] == "chosen" and point["method"] == training:
+            assert float(point["validated"]) == pytest.approx(float(row["validation_hm"]), abs=0.02)
+    assert len(str(row["word_hm_by_epoch"]).split()) == n_epochs and bool(row["word_earliness"]) == bool(n_epochs)
     for method in methods - bound:
         curves = [point["curve"] for point in outcome.points if point["method"] == method]
         assert curves.count("chosen") == 1 and curves.count("moved") >= 1

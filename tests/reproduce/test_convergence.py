@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 from tests.reproduce import made
 
-from kvec.reproduce.convergence import Convergence, convergence, doubts, is_collapsed, is_settled
+from kvec.reproduce.collapse import is_collapsed
+from kvec.reproduce.convergence import Convergence, convergence, doubts, is_settled
+from kvec.reproduce.curves import drawn_methods
 from kvec.reproduce.results import read_results
 
 RISING = "0.1 0.2 0.3 0.4 0.5 0.6"
@@ -33,9 +35,9 @@ def test_collapsed_to_an_end(late: float, collapsed: bool) -> None:
 def test_a_sweep_may_collapse_at_its_ends(tmp_path: Path) -> None:
     tables = made.Made()
     for i, late in enumerate((0.02, 0.2, 1.0)):
-        cell = tables.cell("a", "kvec-paper", 0, "training.beta", 10.0**-i)
+        cell = tables.cell("a", "kvec-paper", 0, "training.beta", 10.0**-i, word_earliness=late)
         tables.point(cell, "kvec-paper", "swept", 0.5, late, 0.5)
-    cell = tables.cell("a", "kvec-paper", 0, "training.alpha", 1.0)
+    cell = tables.cell("a", "kvec-paper", 0, "training.alpha", 1.0, word_earliness=0.02)
     tables.point(cell, "kvec-paper", "swept", 0.5, 0.02, 0.5)
     results = read_results(tables.write(tmp_path))
     found = convergence(results, "a", "kvec-paper")
@@ -61,10 +63,50 @@ def test_most_seeds_must_converge_and_the_policy_of_validation_counts(tmp_path: 
 def test_a_policy_collapses_by_its_own_word_not_by_the_threshold_of_best_hm(tmp_path: Path) -> None:
     tables = made.Made()
     for seed, late in enumerate((0.02, 0.2)):
-        cell = tables.cell("a", "earliest", seed, "training.beta", 0.1, validation_earliness=0.2 if seed == 0 else 0.02)
-        tables.point(cell, "earliest", "swept", 0.5, late, 0.5)
+        best = {"validation_earliness": 0.2 if seed == 0 else 0.02}
+        cell = tables.cell("a", "earliest", seed, "training.beta", 0.1, word_earliness=late, **best)
+        tables.point(cell, "earliest", "swept", 0.5, 0.22 - late, 0.5)  # on test it is the other way round
     found = convergence(read_results(tables.write(tmp_path)), "a", "earliest")
     assert (found.n_seeds, found.n_converged, found.n_collapsed) == (2, 1, 1)
+
+
+def test_a_sampled_policy_settles_by_its_own_word(tmp_path: Path) -> None:
+    tables = made.Made()
+    for training in ("earliest", "kvec"):
+        cell = tables.cell("a", training, 0, word_hm_by_epoch=RISING, word_earliness=0.2)
+        tables.point(cell, training, "swept" if training == "earliest" else "moved", 0.5, 0.2, 0.5)
+    results = read_results(tables.write(tmp_path))
+    assert not convergence(results, "a", "earliest").is_converged
+    assert convergence(results, "a", "kvec").is_converged, "its θ is the one of best HM"
+
+
+@pytest.mark.parametrize(("hm", "converged"), [(0.805, True), (0.82, False)])
+@pytest.mark.parametrize("by_epoch", [RISING, made.RISEN])
+def test_the_word_of_a_control_goes_before_that_of_the_epochs(
+    tmp_path: Path, hm: float, converged: bool, by_epoch: str
+) -> None:
+    tables = made.Made()
+    for seed in (0, 1, 2):
+        cell = tables.cell("a", "kvec", seed, validation_hm=0.8, hm_by_epoch=by_epoch)
+        tables.point(cell, "kvec", "moved", 0.5, 0.3, 0.5)
+    control = tables.cell("a", "kvec", 0, validation_hm=hm, cell="a/kvec x2/0", time="2")
+    tables.point("a/kvec x2/0", "control", "moved", 0.5, 0.3, 0.5)
+    results = read_results(tables.write(tmp_path))
+    found = convergence(results, "a", "kvec")
+    assert found.is_converged is converged and found.control == (2.0, pytest.approx(hm - 0.8))
+    assert found.words().endswith(f"2 times the time gained {hm - 0.8:+.3f} HM")
+    assert drawn_methods(results, "a") == {"kvec"} and results.cells.height == 3, "a control makes no curve"
+    assert control == "a/kvec/0" and results.controls["cell"].to_list() == ["a/kvec x2/0"]
+
+
+def test_a_sampled_control_is_judged_by_its_own_word_too(tmp_path: Path) -> None:
+    tables = made.Made()
+    sweep = ("a", "earliest", 0, "training.beta/alpha", 0.1)
+    cell = tables.cell(*sweep, word_hm_by_epoch="0.5 0.6 0.7", word_earliness=0.2, validation_hm=0.7)
+    tables.point(cell, "earliest", "swept", 0.5, 0.2, 0.5)
+    more = {"word_hm_by_epoch": "0.5 0.6 0.7 0.705", "validation_hm": 0.9, "cell": "a/earliest x2/0", "time": "2"}
+    tables.cell(*sweep, **more)
+    assert convergence(read_results(tables.write(tmp_path)), "a", "earliest").is_converged
 
 
 @pytest.mark.parametrize(
@@ -74,7 +116,8 @@ def test_to_wait_for_a_signal_at_the_end_is_no_collapse(
     tmp_path: Path, true: int, n_observed: int, converged: bool
 ) -> None:
     tables = made.Made()
-    cell = tables.cell("a", "kvec", 0, first_earliness=0.01, validation_earliness=0.01)  # HM would guess at once
+    own = {"first_earliness": 0.01, "word_earliness": 0.01 * n_observed}
+    cell = tables.cell("a", "kvec", 0, validation_earliness=0.01, **own)  # HM would guess at once
     tables.point(cell, "kvec", "moved", 0.5, 0.3, 0.5)
     tables.halts.append({"cell": cell, "method": "kvec", "true": true, "n_observed": n_observed, "count": 9})
     assert convergence(read_results(tables.write(tmp_path)), "a", "kvec").is_converged is converged

@@ -44,6 +44,16 @@ def test_settings_without_effect_steer_nothing(tmp_path: Path) -> None:
     assert rows["α"] == FAILS and rows["β"] == FAILS
 
 
+def test_a_setting_that_moves_earliness_more_does_not_leave_it(tmp_path: Path) -> None:
+    tables = made.Made()
+    for seed in (0, 1):
+        for i, value in enumerate((0.1, 1.0, 10.0)):
+            cell = tables.cell("a", "kvec-paper", seed, "training.alpha", value)
+            tables.point(cell, "kvec-paper", "swept", 0.5, 0.2 + 0.2 * i, 0.5 + 0.1 * i)
+    (row,) = [row for row in judge(read_results(tables.write(tmp_path))) if row.claim.startswith("α")]
+    assert (row.verdict, row.reason) == (FAILS, "it moves earliness more than accuracy")
+
+
 def test_halting_and_keys_over_seeds(tmp_path: Path) -> None:
     tables = made.Made().halting("synthetic-early", 10, (0, 1, 2)).keys("traffic-fg", (0, 1), (2, 4, 8, 16))
     results = read_results(tables.write(tmp_path))

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reproduce import made
 
-from kvec.report.canvas import to_svg
+from kvec.report.canvas import as_percent, sheet, styled, to_svg
 from kvec.reproduce import figures
+from kvec.reproduce.curves import straight
 from kvec.reproduce.gallery import pictures
 from kvec.reproduce.looks import look_of
 from kvec.reproduce.results import Results, read_results
-from kvec.reproduce.strokes import spaced
+from kvec.reproduce.strokes import draw_line, fit_heights, spaced
 
 
 def words(figure) -> list[str]:
@@ -99,3 +100,22 @@ def test_names_of_figures_are_one_each(results: Results) -> None:
 def test_nothing_to_draw(tmp_path: Path) -> None:
     results = read_results(made.Made().table_one("sepsis").write(tmp_path))
     assert [picture.name for picture in pictures(results)] == ["table-1"]
+
+
+def test_a_flat_line_has_an_axis_that_can_be_read() -> None:
+    with styled():
+        figure = sheet(4, 3)
+        axes = figure.subplots()
+        flat = {0: straight([0.0, 1.0], [0.5, 0.5])}
+        fit_heights(axes, [draw_line(axes, flat, look_of("kvec"))], 0.0, 1.0)
+        told = [word for word in words(figure) if word.endswith(" %")]
+    assert np.ptp(axes.get_ylim()) == pytest.approx(0.05) and len(set(told)) == len(told) > 2
+
+
+def test_percentages_are_told_as_they_are() -> None:
+    with styled():
+        figure = sheet(4, 3)
+        axes = figure.subplots()
+        axes.set_yticks([0.55, 0.575, 0.6])
+        as_percent(axes.yaxis)
+        assert [word for word in words(figure) if word.endswith(" %")] == ["55 %", "57.5 %", "60 %"]

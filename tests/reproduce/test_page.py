@@ -1,6 +1,8 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.reproduce import made
 
@@ -20,6 +22,8 @@ def test_report_is_one_page_with_its_figures(tmp_path: Path) -> None:
     page = make_report(few().write(tmp_path / "in"), tmp_path / "out")
     text, plain = page.read_text(encoding="utf-8"), (tmp_path / "out/report.md").read_text(encoding="utf-8")
     assert page == tmp_path / "out/report.html"
+    assert plain.index("## In short") < plain.index("| all |") < plain.index("figures/traffic-fg-accuracy.png")
+    assert plain.index("figures/traffic-fg-accuracy.png") < plain.index("## The paper's claims")
     for said in ("The paper's claims", "How verdicts are reached", "What was left out", "EARLIEST"):
         assert said in plain and said.replace("'", "&#39;") in text
     names = re.findall(r"\(figures/(.+?)\.png\)", plain)
@@ -56,6 +60,10 @@ def test_tables_say_what_was_measured(tmp_path: Path) -> None:
     assert table.rows[1][-1].startswith("+") and " to " in table.rows[1][-1]
     assert methods_table(results, "traffic-fg", without_repeats=True).header[2] == "mean accuracy, 3–15 %"
     assert methods_table(results, "sepsis").rows == ()
+    short = results.points.filter((pl.col("method") != "kvec-calimera") | (pl.col("earliness") < 0.5))
+    table = methods_table(replace(results, points=short), "traffic-fg")
+    assert table.header[2] == "mean accuracy, 2–100 %", "a method that is not of the paper narrows no range"
+    assert [row[2] == "–" for row in table.rows] == [False, False, False, True] and table.rows[3][3] != "–"
     assert convergence_table(results).rows[0] == (
         "Traffic-FG",
         "KVEC (expected loss)",

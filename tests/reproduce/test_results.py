@@ -52,6 +52,13 @@ def test_values_that_only_some_seeds_have_make_no_curve(tmp_path: Path) -> None:
     assert main_cells(alone).filter(pl.col("swept") == "beta").height == 7, "with one seed every value counts"
 
 
+def test_values_that_no_rival_has_make_no_curve(tmp_path: Path) -> None:
+    tables = made.Made().curves("a", (0,), ["kvec", "kvec-paper", "earliest"], 2).sensitivity("a", (0,))
+    cells = main_cells(read_results(tables.write(tmp_path)).cells)
+    tried = cells.group_by("training").agg(pl.col("value").sort())
+    assert dict(tried.rows()) == {"kvec": [""], "kvec-paper": ["0.125", "0.5"], "earliest": ["0.125", "0.5"]}
+
+
 def test_a_table_of_data_alone_is_enough(tmp_path: Path) -> None:
     results = read_results(made.Made().table_one("sepsis").write(tmp_path))
     assert results.cells.is_empty() and results.datasets() == [] and results.data.height == 1

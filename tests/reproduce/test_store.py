@@ -12,8 +12,9 @@ import pytest
 from tests.reproduce.fake import cell, outcome
 
 from kvec.reproduce.plan import Cell, Outcome
-from kvec.reproduce.results import read_results
+from kvec.reproduce.results import ADDED, read_results
 from kvec.reproduce.store import PARTS, Looked, Store, look, units_of
+from kvec.reproduce.timing import Took
 from kvec.words.errors import DataError, SettingError
 
 ALL_FILES = ("cells.csv", *PARTS)
@@ -36,7 +37,7 @@ def test_what_is_added_can_be_read(tmp_path: Path) -> None:
     with Store(filled(tmp_path / "out", A, B)) as store:
         assert store.is_done(A) and store.is_done(B)
         assert not store.is_done(cell("kvec", seed=1))
-        assert store.seconds() == {A.id: 0.1, B.id: 0.1}
+        assert store.took() == {A.id: Took(0.1), B.id: Took(0.1)}
     first, second = rows(tmp_path / "out" / "cells.csv")
     assert (first["cell"], first["n_train"], first["settings"], first["value"]) == ("planted/kvec/0", "7", "", "")
     assert (second["training"], second["settings"], second["seed"]) == ("srn", "training.beta=0.5", "0")
@@ -48,7 +49,7 @@ def test_a_cell_counts_as_done_in_its_profile_and_with_its_settings_only(tmp_pat
     with Store(filled(tmp_path, A)) as store:
         assert not store.is_done(replace(A, profile="small"))
         assert not store.is_done(replace(A, overrides=("training.beta=1",), digest="other"))
-    assert look(tmp_path, [A, B]) == Looked({A.id}, {}, {A.id: 0.1})
+    assert look(tmp_path, [A, B]) == Looked({A.id}, {}, {A.id: Took(0.1)})
 
 
 def test_a_changed_default_or_profile_makes_a_cell_stale(tmp_path: Path) -> None:
@@ -63,8 +64,10 @@ def test_a_changed_default_or_profile_makes_a_cell_stale(tmp_path: Path) -> None
 
 def test_rows_of_before_there_was_a_digest_are_not_done(tmp_path: Path) -> None:
     filled(tmp_path, A)
-    table = pl.read_csv(tmp_path / "cells.csv", infer_schema=False).drop("digest", "time")
-    table.write_csv(tmp_path / "cells.csv")
+    for name in ("cells.csv", "points.csv"):
+        table = pl.read_csv(tmp_path / name, infer_schema=False)
+        table.drop(set(ADDED) & set(table.columns)).write_csv(tmp_path / name)
+    header = (tmp_path / "prefixes.csv").read_text().splitlines()[0]
     assert read_results(tmp_path).cells["digest"].to_list() == [""]
     assert look(tmp_path, [A]).stale == {A.id: "an older kvec kept no digest of their settings"}
     with Store(tmp_path) as store:
@@ -72,6 +75,8 @@ def test_rows_of_before_there_was_a_digest_are_not_done(tmp_path: Path) -> None:
         store.add(A, outcome(A))
         assert store.is_done(A)
     assert [row["digest"] for row in rows(tmp_path / "cells.csv")] == [A.digest]
+    assert [row["validated"] for row in rows(tmp_path / "points.csv")] == ["", ""]
+    assert (tmp_path / "prefixes.csv").read_text().splitlines()[0] == header
 
 
 def test_one_training_under_two_names_is_kept_under_both(tmp_path: Path) -> None:
@@ -125,7 +130,7 @@ def test_a_folder_that_was_cut_off_in_its_first_header_is_mended(tmp_path: Path)
 def test_a_cell_that_yields_no_rows_is_done_too(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.add(A, Outcome({"commit": "two\nlines"}))
-        assert store.is_done(A) and store.seconds() == {}
+        assert store.is_done(A) and store.took() == {}
     assert rows(tmp_path / "cells.csv")[0]["commit"] == "two lines"
     assert (tmp_path / "points.csv").is_file()
 

@@ -1,7 +1,7 @@
 import pytest
 
 from kvec.reproduce.curves import spread
-from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, joined, judge_gain, points_of
+from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, UNTESTED, joined, judge_gain, points_of
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,12 @@ def test_parts_that_disagree_hold_partly_and_reasons_are_told_once() -> None:
     assert joined([("a", HOLDS, "x"), ("b", FAILS, "y")]) == (PARTLY, "a: x; b: y")
     assert joined([("a", HOLDS, "x"), ("b", HOLDS, "x")]) == (HOLDS, "a, b: x")
     assert joined([("a", FAILS, "x"), ("b", FAILS, "y")])[0] == FAILS
+
+
+def test_a_claim_that_needs_all_of_its_parts_fails_with_one_of_them() -> None:
+    assert joined([("a", HOLDS, "x"), ("b", FAILS, "y")], needs_all=True)[0] == FAILS
+    assert joined([("a", HOLDS, "x"), ("b", PARTLY, "y")], needs_all=True)[0] == PARTLY
+    assert joined([("a", HOLDS, "x"), ("b", UNTESTED, "y")], needs_all=True)[0] == PARTLY
 
 
 def test_words() -> None:

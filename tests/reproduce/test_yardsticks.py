@@ -10,7 +10,7 @@ from kvec.reproduce.curves import drawn_methods
 from kvec.reproduce.page import make_report
 from kvec.reproduce.results import read_results
 from kvec.reproduce.tables import methods_table
-from kvec.reproduce.yardsticks import bound_lines, draw_yardsticks, has_yardstick, paired_table
+from kvec.reproduce.yardsticks import bound_lines, champion, draw_yardsticks, has_yardstick, paired_table
 
 
 def made() -> Made:
@@ -36,6 +36,19 @@ def test_the_table_says_what_is_ahead_and_how_much_is_closed(tmp_path: Path) -> 
     ]  # fmt: skip
     assert rows[0][2:4] == ["3", "**+10.0** (+8.0 to +12.0)"] and rows[2][4] == "-5.0 (-7.0 to -3.0)"
     assert rows[3][3] == "50 % closed; –" and rows[3][4] == "50 % closed; +0.0 (-1.0 to +1.0)"
+
+
+def test_the_champion_is_named_on_validation(tmp_path: Path) -> None:
+    tables = made()
+    for row in tables.points:
+        if row["curve"] == "chosen":  # on test KVEC is as good; validation prefers the other
+            row["validated"] = {"kvec": 0.8, "kvec-confidence": 0.81}.get(row["method"], "")
+    tables.paired += [row | {"method": "kvec-confidence", "difference": -0.2} for row in tables.paired]
+    results = read_results(tables.write(tmp_path))
+    assert champion(results, "traffic-fg", ["kvec", "kvec-confidence"]) == "kvec-confidence"
+    assert champion(results, "traffic-fg", ["kvec"]) == champion(results, "traffic-fg", ["kvec", "srn-fixed"]) == ""
+    names = [row[0] for row in paired_table(results, "traffic-fg")[1]]
+    assert names == ["KVEC (confidence), champion"] * 4 + ["KVEC (expected loss), beside it"] * 4
 
 
 def test_the_report_tells_of_it(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from kvec.decide.reaching import first_reached
 from kvec.decide.scores import Scores
 from kvec.decide.unknown import Unknown
 from kvec.tangle.tangles import Tangles
@@ -20,11 +21,8 @@ def first_halts(scores: Scores, threshold: float) -> npt.NDArray[np.int64]:
     >>> first_halts(scores, 0.5).tolist()
     [2, 0]
     """
-    n = len(scores.halt)
     halt = scores.halt.astype(np.float64)  # lest θ be rounded to one of the scores it stands between
-    reached = np.where(halt >= threshold, np.arange(n), n)
-    first = np.minimum.reduceat(reached, scores.offsets[:-1]) if n else reached
-    return np.where(first < scores.offsets[1:], first - scores.offsets[:-1] + 1, 0)
+    return first_reached(scores.offsets, halt, threshold)
 
 
 def decision_table(

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from kvec.decide.dial import LEAST, MOST, halting_scores
 from kvec.decide.held import some_of
+from kvec.decide.reaching import first_reached, records
 from kvec.decide.targets import COSTS, Target, require_target
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
@@ -101,10 +102,8 @@ class Held:
 
     def stops(self, point: OperatingPoint) -> Ints:
         """(S,) items seen of each sequence at an operating point."""
-        place = np.arange(len(self.halt))
-        reached = np.where(self.scores(point.delay_cost) >= point.threshold, place, len(place))
-        first = np.minimum.reduceat(reached, self.offsets[:-1])
-        return np.minimum(first - self.offsets[:-1] + 1, self.length)
+        first = first_reached(self.offsets, self.scores(point.delay_cost), point.threshold)
+        return np.where(first > 0, first, self.length)
 
     @cached_property
     def path(self) -> tuple[OperatingPoint, ...]:
@@ -125,8 +124,8 @@ class Held:
     def _records(self, delay_cost: float | None) -> Floats:
         """The scores that top all earlier ones of their sequence: only there can it halt."""
         scores = self.scores(delay_cost)
-        top = np.maximum.accumulate(2 * np.repeat(np.arange(len(self.length)), self.length) + scores)
-        return scores[np.diff(top, prepend=-1.0) > 0]
+        found: Floats = scores[records(self.offsets, np.unique(scores, return_inverse=True)[1])]
+        return found
 
     def grid(self) -> tuple[OperatingPoint, ...]:
         """Points of the path, each earlier than the one before it: from the end of every sequence to its first item."""

@@ -40,8 +40,8 @@ class Transformer(Network):
         return torch.tanh(self.widen(newest))
 
 
-class Confident(Transformer):
-    """SRN without a policy: its halting score is the probability of its best class, so θ is SRN-Confidence's μ."""
+class Sure(Network):
+    """KVEC without a policy: its halting score is the probability of its best class."""
 
     def heads(self, representation: Tensor, detach_policy: bool = False, dial: Tensor | None = None) -> Outputs:
         """What (N, R) representations say; nothing is learned about halting."""
@@ -50,3 +50,7 @@ class Confident(Transformer):
         best = logits.argmax(dim=-1, keepdim=True)
         others = logits.scatter(1, best, -torch.inf).logsumexp(dim=-1)
         return Outputs(logits.gather(1, best)[:, 0] - others, said.classes, said.baseline)
+
+
+class Confident(Sure, Transformer):
+    """SRN without a policy, so θ is SRN-Confidence's μ."""

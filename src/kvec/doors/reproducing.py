@@ -25,7 +25,7 @@ from kvec.reproduce.pool import WORK, Finished, Started, default_jobs, run_cells
 from kvec.reproduce.resolved import digest
 from kvec.reproduce.results import read_results
 from kvec.reproduce.store import Store, look
-from kvec.reproduce.timing import Timing, time_left
+from kvec.reproduce.timing import Timing, Took, time_left
 from kvec.reproduce.trainings import TRAININGS, TUNED, read_tuned, settings_of
 from kvec.reproduce.tuning import SPACES, tune_all, write_tuning
 from kvec.words.errors import DataError, MissingExtra, SettingError
@@ -135,8 +135,7 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
 def plan_text(plan: Plan, parts: dict[str, Plan], profile: Profile, folder: Path, jobs: int) -> str:
     """The plan as --list shows it: cells that are done and to do, with the time they took or may take."""
     looked = look(folder, plan.cells)
-    done, seconds = looked.done, looked.seconds
-    timing = Timing(seconds)
+    done, timing = looked.done, Timing(looked.took)
     expected = {cell.id: timing.expected(cell, profile.sizes_for(cell)) for cell in plan.cells}
     lines = [f"{'experiment':<14}{'cells':>6}{'done':>6}"]
     for name, part in parts.items():
@@ -144,9 +143,9 @@ def plan_text(plan: Plan, parts: dict[str, Plan], profile: Profile, folder: Path
         lines.append(f"{name:<14}{len(ids):>6}{len(ids & done):>6}")
     lines.append("")
     for cell in plan.cells:
-        took, guess = seconds.get(cell.id), expected[cell.id]
+        took, guess = looked.took.get(cell.id), expected[cell.id]
         if cell.id in done:
-            lines.append(f"done   {cell.id}  {'' if took is None else clock(took)}".rstrip())
+            lines.append(f"done   {cell.id}  {'' if took is None else clock(took.seconds)}".rstrip())
         else:
             lines.append(f"to do  {cell.id}  {'' if guess is None else f'about {clock(guess)}'}".rstrip())
     waiting = [cell for cell in plan.cells if cell.id not in done]
@@ -214,7 +213,7 @@ def _run(
     todo = [cell for cell in todo if not store.is_done(cell)]
     if n_done := len(plan.cells) - len(todo):
         say(f"{n_done} of {counted(len(plan.cells), 'cell')} {'is' if n_done == 1 else 'are'} done already")
-    timing = Timing(store.seconds())
+    timing = Timing(store.took())
     end = None if minutes is None else time.monotonic() + 60 * minutes
     started, failed = 0, []
     twins = _distinct(todo)
@@ -237,7 +236,8 @@ def _run(
                 else:
                     for each in (event.cell, *twins[event.cell]):
                         store.add(each, event.outcome)
-                    timing.add(event.cell.dataset, event.seconds)
+                    spent = float(event.outcome.cell.get("train_seconds", 0.0))
+                    timing.add(event.cell.dataset, Took(event.seconds, spent))
                 view.finished(event)
     except KeyboardInterrupt:
         n_kept = len(look(store.folder, plan.cells).done)

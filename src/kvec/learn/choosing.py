@@ -18,7 +18,8 @@ def trigger_curve(trigger: Trigger, prefixes: Prefixes) -> Curve:
     return Curve(settings, late, right, harmonic_means(right, late))
 
 
-def best_setting(trigger: Trigger, known: Prefixes) -> float:
-    """The setting of largest HM on held-out sequences; of equals, the one of larger accuracy."""
+def best_setting(trigger: Trigger, known: Prefixes) -> tuple[float, float]:
+    """The setting of largest HM on held-out sequences (of equals, the one of larger accuracy), and that HM."""
     curve = trigger_curve(trigger, known)
-    return float(curve.setting[curve.best()])
+    best = curve.best()
+    return float(curve.setting[best]), float(curve.hm[best])

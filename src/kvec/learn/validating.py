@@ -10,6 +10,7 @@ import torch
 
 from kvec.decide.held import Arrays, held_out, joined_arrays, some_of
 from kvec.decide.model import Network
+from kvec.decide.operating import OWN_WORD
 from kvec.decide.replaying import score_table
 from kvec.decide.scores import Scores
 from kvec.learn.run import Record
@@ -59,7 +60,10 @@ def operating_point(found: Traces, threshold: float | None) -> float:
 
 
 def validate(network: Network, validation: Validation, config: Config, together: Together = ALONE) -> Record:
-    """Accuracy, earliness and HM at the operating point, and accuracy at the sequences' ends; means over columns."""
+    """Accuracy, earliness and HM at the operating point, accuracy at the sequences' ends; means over columns.
+
+    Earliness and HM are told by the policy's own word (θ = 0.5) as well.
+    """
     held = hold_out(network, validation, config, together)
     found = [traces_of(held, column) for column in range(len(network.n_classes))]
     theta = operating_point(found[0], config.deciding.fixed)
@@ -69,9 +73,12 @@ def validate(network: Network, validation: Validation, config: Config, together:
         right = accuracy(each.truth, each.decided(n_observed)[0])
         early = earliness(n_observed, each.length)
         at_end = accuracy(each.truth, each.decided(each.length)[0])
-        results.append((right, early, harmonic_mean(right, early), at_end))
+        by_word = stop_at_threshold(each, OWN_WORD)
+        late = earliness(by_word, each.length)
+        word_hm = harmonic_mean(accuracy(each.truth, each.decided(by_word)[0]), late)
+        results.append((right, early, harmonic_mean(right, early), at_end, late, word_hm))
     means = np.mean(results, axis=0)
-    names = ("accuracy", "earliness", "hm", "end_accuracy")
+    names = ("accuracy", "earliness", "hm", "end_accuracy", "word_earliness", "word_hm")
     return {"threshold": theta, **{name: float(value) for name, value in zip(names, means, strict=True)}}
 
 

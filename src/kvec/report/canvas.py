@@ -109,8 +109,8 @@ def count_by_integers(axis: Any, most: int = 7) -> None:
 
 
 def as_percent(axis: Any) -> None:
-    """Show the shares along an axis as percentages."""
-    axis.set_major_formatter(need("matplotlib.ticker").PercentFormatter(1.0, symbol=" %", decimals=0))
+    """Show the shares along an axis as percentages, none of them rounded to another's."""
+    axis.set_major_formatter(need("matplotlib.ticker").FuncFormatter(lambda share, _: f"{round(100 * share, 4):g} %"))
 
 
 def shade(axes: Axes, shares: NDArray[np.float64], colour: str, extent: tuple[float, float, float, float]) -> None:

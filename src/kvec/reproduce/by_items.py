@@ -36,7 +36,7 @@ class ByItems:
 
 def by_items(results: Results, dataset: str, training: str, measure: str = "accuracy") -> ByItems | None:
     """What a training reaches after n items; nothing where that was not measured."""
-    cells = main_cells(results.cells.filter((pl.col("dataset") == dataset) & (pl.col("training") == training)))
+    cells = main_cells(results.cells.filter(pl.col("dataset") == dataset)).filter(pl.col("training") == training)
     kept = results.prefixes.join(cells.select("cell"), on="cell", how="semi").drop_nulls(measure)
     if not kept.height:
         return None

@@ -19,7 +19,7 @@ from kvec import __version__
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import held_out
 from kvec.decide.looking import attention_shares
-from kvec.decide.operating import Held
+from kvec.decide.operating import OWN_WORD, Held
 from kvec.decide.replaying import score_table
 from kvec.decide.scores import Scores
 from kvec.decide.triggers.base import Prefixes
@@ -38,14 +38,14 @@ from kvec.report.curves import (
     stop_at_threshold,
 )
 from kvec.report.metrics import accuracy, earliness, harmonic_mean, macro_scores
-from kvec.reproduce.datasets import Parts, read_parts, some_of
+from kvec.reproduce.datasets import Parts, evenly, read_parts
 from kvec.reproduce.oracle import hindsight
 from kvec.reproduce.paces import paced
 from kvec.reproduce.plan import Cell, Outcome, Sizes
 from kvec.reproduce.prefix_classifiers import PrefixClassifiers
 from kvec.reproduce.resolved import cell_config
 from kvec.reproduce.trainings import TRAININGS, Training
-from kvec.reproduce.units import by_items, by_unit, with_units
+from kvec.reproduce.units import Stopped, by_items, by_unit, with_units
 from kvec.tangle.repeats import is_new_to
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import make_rule
@@ -54,7 +54,6 @@ from kvec.tangle.vocabulary import Vocabulary
 _PARTS = ("train", "validation", "test")
 Ints = npt.NDArray[np.int64]
 MOST_POINTS = 41  # of a curve
-OWN_WORD = 0.5  # θ at which a policy halts by its own word
 LATER = tuple(np.round(np.arange(0.1, 1.001, 0.05), 2))
 BINS = np.array([0.02, 0.04, 0.06, 0.08, *LATER])  # upper ends, in shares of a sequence
 LOOKED_AT = 150  # test tangles in which attention is measured
@@ -91,9 +90,10 @@ def run_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
     is_new = is_new_to(tangles["train"], tangles["test"])[tangles["test"].labels[:, 0] >= 0]
     stopped = list(curves(cell, training, known, test))
     points = [
-        {"cell": cell.id, "method": method, "curve": curve, "setting": f"{setting:.6g}"} | measure(test, stops, is_new)
-        for method, curve, setting, stops in stopped
-    ]
+        {"cell": cell.id, "method": each.method, "curve": each.curve, "setting": f"{each.setting:.6g}",
+         "validated": "" if each.validated is None else f"{each.validated:.5f}"} | measure(test, each.stops, is_new)
+        for each in stopped
+    ]  # fmt: skip
     row: dict[str, str | int | float] = {
         "cell": cell.id, "profile": cell.profile, "dataset": cell.dataset, "training": cell.training,
         "setting": cell.setting, "value": "" if cell.value is None else f"{cell.value:g}", "seed": cell.seed,
@@ -106,7 +106,8 @@ def run_cell(cell: Cell, sizes: Sizes, data: Mapping[str, str]) -> Outcome:
         "first_accuracy": f"{accuracy_by_items(test.traces, [1])[0]:.4f}",
         "end_accuracy": f"{accuracy_at_end(test.traces):.4f}",
         "first_earliness": f"{np.mean(1 / test.traces.length):.4f}",
-        **{f"{name}_by_epoch": " ".join(f"{r[name]:.4f}" for r in history) for name in ("hm", "earliness")},
+        **{f"{name}_by_epoch": " ".join(f"{r[name]:.4f}" for r in history) for name in ("hm", "earliness", "word_hm")},
+        "word_earliness": f"{learned.kept['word_earliness']:.4f}" if "word_earliness" in learned.kept else "",
     }  # fmt: skip
     sees_others = not training.is_alone and training.has_policy
     attention = looks(learned.model, tangles["test"], test, cell.id) if learned.model and sees_others else []
@@ -199,33 +200,34 @@ class Seen:
         self.n_classes = scores.classes[0].shape[1]
 
 
-def curves(cell: Cell, training: Training, known: Seen, test: Seen) -> Iterator[tuple[str, str, float, Ints]]:
-    """Method, curve, setting and stops of every point; all that is learned or chosen comes from validation."""
-    if training.has_policy:
-        if training.is_swept:
-            yield cell.training, "swept", OWN_WORD, stop_at_threshold(test.traces, OWN_WORD)
+def curves(cell: Cell, training: Training, known: Seen, test: Seen) -> Iterator[Stopped]:
+    """All points of all methods; all that is learned or chosen comes from validation."""
+    if training.is_swept:
+        yield Stopped(cell.training, "swept", OWN_WORD, stop_at_threshold(test.traces, OWN_WORD))
     if training.has_policy and known.dial is not None and test.dial is not None:
-        place = known.dial.path.index(known.dial.best())
-        yield cell.training, "chosen", place, test.dial.stops(known.dial.path[place])
-        for k in _thinned(np.arange(len(known.dial.path))[::-1]):
-            yield cell.training, "moved", k, test.dial.stops(known.dial.path[int(k)])
+        path, best = known.dial.path, known.dial.best()
+        place, there = path.index(best), known.dial.stops(best)
+        hm = harmonic_mean(float(known.dial.accuracy(there)), float(known.dial.earliness(there)))
+        yield Stopped(cell.training, "chosen", place, test.dial.stops(best), hm)
+        for k in _thinned(np.arange(len(path))[::-1]):
+            yield Stopped(cell.training, "moved", k, test.dial.stops(path[int(k)]))
     elif training.has_policy:
-        best = best_threshold(known.traces)[0]
-        yield cell.training, "chosen", best, stop_at_threshold(test.traces, best)
-        for theta in spread_thresholds(known.traces.offsets, known.traces.halt, MOST_POINTS):
-            yield cell.training, "moved", float(theta), stop_at_threshold(test.traces, float(theta))
+        theta, hm = best_threshold(known.traces)
+        yield Stopped(cell.training, "chosen", theta, stop_at_threshold(test.traces, theta), hm)
+        for theta in map(float, spread_thresholds(known.traces.offsets, known.traces.halt, MOST_POINTS)):
+            yield Stopped(cell.training, "moved", theta, stop_at_threshold(test.traces, theta))
     for name in training.triggers:
         trigger = TRIGGERS[name]().fit(known.prefixes)
         method = cell.training if training.triggers == ("confidence",) else f"{cell.training}-{name}"
-        best = best_setting(trigger, known.prefixes)
-        yield method, "chosen", best, trigger.stops(test.prefixes, best)
+        setting, hm = best_setting(trigger, known.prefixes)
+        yield Stopped(method, "chosen", setting, trigger.stops(test.prefixes, setting), hm)
         steps = trigger.settings() if name != "fixed" or test.steps is None else test.steps.astype(np.float64)
         settings = np.array(_thinned(steps))
         for setting, stops in zip(settings, trigger.sweep(test.prefixes, settings), strict=True):
-            yield method, "moved", float(setting), stops
+            yield Stopped(method, "moved", float(setting), stops)
     if training.classifier:
         for cost, stops in zip(*hindsight(test.prefixes), strict=True):
-            yield f"{cell.training}-oracle", "bound", float(cost), stops
+            yield Stopped(f"{cell.training}-oracle", "bound", float(cost), stops)
 
 
 def measure(test: Seen, stops: Ints, is_new: npt.NDArray[np.bool_]) -> dict[str, str]:
@@ -252,7 +254,7 @@ def halting_positions(cell: Cell, test: Seen, true: int) -> list[dict[str, Any]]
 
 def looks(model: Trained, tangles: Tangles, test: Seen, cell: str) -> list[dict[str, Any]]:
     """Attention to the own sequence and to others, and accuracy, by the share of the sequence that was seen."""
-    members = some_of(tangles.n_tangles, LOOKED_AT)
+    members = evenly(tangles.n_tangles, LOOKED_AT)
     inside, outside = attention_shares(model.network, tangles, make_rule(model.config.visibility), members)
     ends = tangles.offsets[tangles.sequence_starts]  # items of a tangle stand together, sequence by sequence
     rows = np.concatenate([np.arange(ends[g], ends[g + 1]) for g in members])

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from kvec.report.metrics import Floats, harmonic_means
+from kvec.reproduce.collapse import is_collapsed
 from kvec.reproduce.looks import MOVED
 from kvec.reproduce.results import Results, main_cells
 
@@ -200,11 +201,16 @@ def swept_points(results: Results, dataset: str, method: str) -> pl.DataFrame:
 
 
 def is_reached(results: Results, dataset: str, method: str, low: float, high: float) -> bool:
-    """Whether a line is more than a guess between two earlinesses: a swept one needs a trained policy there."""
+    """Whether a line is more than a guess between two earlinesses: a swept one needs a trained policy there.
+
+    A policy that has collapsed to the first item or to the end was not trained to halt there.
+    """
     points = _points(results, dataset, method)
     if "swept" not in points["curve"]:
         return True
-    there = points.filter(pl.col("earliness").is_between(low, high))
+    places = points.select("earliness", pl.col("first_earliness").fill_null(0.0)).iter_rows()
+    is_there = [low <= late <= high and not is_collapsed(late, first) for late, first in places]
+    there = points.filter(pl.Series(is_there, dtype=pl.Boolean))
     return 2 * there["seed"].n_unique() > points["seed"].n_unique()
 
 

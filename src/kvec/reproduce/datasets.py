@@ -147,7 +147,7 @@ def _relations(parts: Parts) -> dict[str, float]:
     rule = make_rule(Visibility(use_key_correlation=False))
     sequence = tangles.sequences.sequence
     n_items = n_seeing = n_seen = n_same = 0
-    for tangle in some_of(tangles.n_tangles, LOOKED_AT):
+    for tangle in evenly(tangles.n_tangles, LOOKED_AT):
         first, last = int(tangles.starts[tangle]), int(tangles.starts[tangle + 1])
         seen = rule.look(tangles, int(tangle), first, last)
         looking = np.repeat(sequence[first:last], np.diff(seen.starts))
@@ -163,10 +163,10 @@ def _relations(parts: Parts) -> dict[str, float]:
     }
 
 
-def some_of(n: int, most: int) -> npt.NDArray[np.int64]:
+def evenly(n: int, most: int) -> npt.NDArray[np.int64]:
     """Up to so many of n places, evenly apart: tables are often sorted, so that the first ones are unlike the rest.
 
-    >>> some_of(10, 4).tolist(), some_of(3, 4).tolist()
+    >>> evenly(10, 4).tolist(), evenly(3, 4).tolist()
     ([0, 2, 5, 7], [0, 1, 2])
     """
     return np.arange(min(n, most)) * n // min(n, most)

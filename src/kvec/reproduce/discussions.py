@@ -75,8 +75,8 @@ def distance(halts: pl.DataFrame) -> float:
 
 def attention_of(results: Results, dataset: str, training: str) -> pl.DataFrame:
     """Attention in the cells of a training, of each seed the one with the best HM on validation."""
-    cells = results.cells.filter((pl.col("dataset") == dataset) & (pl.col("training") == training))
-    best = main_cells(cells).sort("validation_hm", descending=True, nulls_last=True, maintain_order=True)
+    cells = main_cells(results.cells.filter(pl.col("dataset") == dataset)).filter(pl.col("training") == training)
+    best = cells.sort("validation_hm", descending=True, nulls_last=True, maintain_order=True)
     kept = best.unique("seed", keep="first", maintain_order=True).select("cell")
     return results.attention.join(kept, on="cell", how="semi")
 
@@ -101,6 +101,8 @@ def _steering(results: Results, setting: str) -> list[Judged]:
             parts = [late >= WIDE, order >= CONCORDANT]
         verdict = (HOLDS if few > 1 else PARTLY) if all(parts) else PARTLY if parts[0] else FAILS
         reason = "as stated" if all(parts) else "only the first half of it" if parts[0] else "hardly any effect"
+        if setting == "alpha" and parts[0] and late > right:
+            verdict, reason = FAILS, "it moves earliness more than accuracy"
         reason += ", on one seed" if many == 1 else ", some values on one seed" if few == 1 else ""
         found = convergence(results, dataset, "kvec-paper", setting)
         if not found.is_converged:

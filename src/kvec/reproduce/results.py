@@ -16,13 +16,19 @@ CELLS: dict[str, type[pl.DataType]] = {
     "epochs": NUMBER, "n_train": NUMBER, "n_validation": NUMBER, "n_test": NUMBER, "n_new": NUMBER, "theta": NUMBER,
     "validation_hm": NUMBER, "validation_accuracy": NUMBER, "validation_earliness": NUMBER, "first_accuracy": NUMBER,
     "end_accuracy": NUMBER, "first_earliness": NUMBER, "hm_by_epoch": WORD, "earliness_by_epoch": WORD,
-    "time": WORD, "digest": WORD,
+    "time": WORD, "digest": WORD, "word_hm_by_epoch": WORD, "word_earliness": NUMBER,
 }  # fmt: skip
-ADDED = ("time", "digest")  # columns that folders of before have not: empty there
+ADDED = (
+    "time",
+    "digest",
+    "word_hm_by_epoch",
+    "word_earliness",
+    "validated",
+)  # columns that folders of before have not: empty there
 POINTS: dict[str, type[pl.DataType]] = {
     "cell": WORD, "method": WORD, "curve": WORD, "setting": WORD, "earliness": NUMBER, "accuracy": NUMBER,
     "precision": NUMBER, "recall": NUMBER, "f1": NUMBER, "hm": NUMBER, "new_earliness": NUMBER, "new_accuracy": NUMBER,
-    "new_hm": NUMBER,
+    "new_hm": NUMBER, "validated": NUMBER,
 }  # fmt: skip
 ATTENTION: dict[str, type[pl.DataType]] = {
     "cell": WORD, "earliness": NUMBER, "inside": NUMBER, "outside": NUMBER, "items": NUMBER, "accuracy": NUMBER,
@@ -55,7 +61,10 @@ SENSITIVITY = "alpha"  # swept for its own figure only; what else is swept makes
 
 @dataclass(frozen=True)
 class Results:
-    """What a folder of results holds; rows of points, attention, halts and prefixes also tell of their cell."""
+    """What a folder of results holds; rows of points, attention, halts and prefixes also tell of their cell.
+
+    Controls, trainings that were given more time, are cells apart: nothing else tells of them.
+    """
 
     cells: pl.DataFrame
     points: pl.DataFrame
@@ -64,6 +73,7 @@ class Results:
     prefixes: pl.DataFrame
     paired: pl.DataFrame
     data: pl.DataFrame
+    controls: pl.DataFrame
 
     def datasets(self) -> list[str]:
         """Data sets with cells, in order of appearance; those of re-tangled keys (`name@K`) left out."""
@@ -84,29 +94,43 @@ def read_results(folder: Path) -> Results:
     cells = _table(folder / "cells.csv", CELLS).unique("cell", keep="last", maintain_order=True)
     if cells.height and not (folder / "points.csv").is_file():
         raise DataError(f"{folder / 'points.csv'}: is missing though cells.csv names {cells.height} cells; restore it")
-    known = cells.select("cell", "dataset", "training", "seed", "value", swept=_last_part(pl.col("setting")))
+    cells = cells.with_columns(swept=_last_part(pl.col("setting")))
+    is_control = ~pl.col("time").is_in(["", "1"])
+    cells, controls = cells.filter(~is_control), cells.filter(is_control)
+    known = cells.select("cell", "dataset", "training", "seed", "value", "swept")
     data = _table(folder / "data.csv", DATA).unique("dataset", keep="last", maintain_order=True)
     return Results(
-        cells.with_columns(swept=_last_part(pl.col("setting"))),
+        cells,
         _of_cells(folder / "points.csv", POINTS, known),
         _of_cells(folder / "attention.csv", ATTENTION, known),
         _of_cells(folder / "halts.csv", HALTS, known),
         _of_cells(folder / "prefixes.csv", PREFIXES, known),
         _table(folder / "paired.csv", PAIRED),
         data,
+        controls,
     )
 
 
 def main_cells(cells: pl.DataFrame) -> pl.DataFrame:
-    """Cells that make the curves of methods: values of the swept setting that every seed of a training has.
+    """Cells that make the curves of methods: values that every seed of a training has, and every rival swept alike.
 
-    So the many values of a sensitivity study, run for fewer seeds, give no training more tries than its rivals.
+    So the many values of a sensitivity study give no training more tries than its rivals. Give all cells, not some.
     """
     own = cells.filter(pl.col("swept") != SENSITIVITY)
     place = ["dataset", "training"]
     n_seeds = pl.col("seed").n_unique()
     own = own.with_columns(is_shared=n_seeds.over([*place, "swept", "value"]) == n_seeds.over(place))
-    return own.filter(pl.col("is_shared") | ~pl.col("is_shared").any().over(place)).drop("is_shared")
+    own = own.filter(pl.col("is_shared") | ~pl.col("is_shared").any().over(place)).drop("is_shared")
+    tried: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for dataset, training, swept, value in own.select(*place, "swept", "value").iter_rows():
+        tried.setdefault((dataset, training), set()).add((swept, value))
+    kept = {
+        (dataset, training, *each)
+        for (dataset, training), values in tried.items()
+        for each in values.intersection(*(v for (d, _), v in tried.items() if d == dataset and v & values))
+    }
+    rows = own.select(*place, "swept", "value").iter_rows()
+    return own.filter(pl.Series([row in kept for row in rows], dtype=pl.Boolean))
 
 
 def numbers(text: str) -> list[float]:

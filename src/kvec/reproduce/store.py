@@ -15,6 +15,7 @@ import polars as pl
 
 from kvec.reproduce.plan import Cell, Outcome
 from kvec.reproduce.results import ADDED, ATTENTION, CELLS, HALTS, PAIRED, POINTS, PREFIXES
+from kvec.reproduce.timing import Took
 from kvec.words.errors import DataError, SettingError
 
 PARTS = {
@@ -38,13 +39,9 @@ class Store:
         except OSError as error:
             raise SettingError(f"{self.folder}: cannot keep results here: {error.strerror}") from None
         try:
-            cells = _mended(self.folder / DONE, tuple(CELLS))
-            self._cells = {row["cell"]: row for row in cells}
-            if cells and any(ADDED[0] not in row for row in cells):
-                self._cells = {name: dict.fromkeys(CELLS, "") | row for name, row in self._cells.items()}
-                _replace(self.folder / DONE, tuple(CELLS), self._cells.values())
+            self._cells = {row["cell"]: row for row in _widened(self.folder / DONE, tuple(CELLS))}
             for name, columns in PARTS.items():
-                rows = _mended(self.folder / name, columns)
+                rows = _widened(self.folder / name, columns)
                 if any(row["cell"] not in self._cells for row in rows):
                     _replace(self.folder / name, columns, [row for row in rows if row["cell"] in self._cells])
         except BaseException:
@@ -84,9 +81,9 @@ class Store:
         found = pl.read_parquet(units) if units.is_file() else None
         return Outcome(dict(self._cells[name]), points, attention, halts, prefixes, found)
 
-    def seconds(self) -> dict[str, float]:
+    def took(self) -> dict[str, Took]:
         """How long each cell took that is done."""
-        return _seconds(self._cells)
+        return _took(self._cells)
 
     def add(self, cell: Cell, outcome: Outcome) -> None:
         """Keep what came out of a cell, in place of what it gave with other settings; it counts once all is there.
@@ -160,7 +157,7 @@ class Looked:
 
     done: set[str]
     stale: dict[str, str]  # cells that were run once and must be run again, and why
-    seconds: dict[str, float]  # that each cell of the folder took
+    took: dict[str, Took]  # what each cell of the folder took
 
 
 def look(folder: Path, cells: Iterable[Cell]) -> Looked:
@@ -170,7 +167,7 @@ def look(folder: Path, cells: Iterable[Cell]) -> Looked:
     return Looked(
         {name for name, reason in why.items() if not reason},
         {name: reason for name, reason in why.items() if reason and name in rows},
-        _seconds(rows),
+        _took(rows),
     )
 
 
@@ -189,8 +186,12 @@ def why_to_run(rows: Mapping[str, Mapping[str, str]], cell: Cell, folder: Path) 
     return "" if not cell.is_paired or units_of(folder, cell.id).is_file() else "no units kept"
 
 
-def _seconds(rows: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
-    return {cell: float(row["seconds"]) for cell, row in rows.items() if row["seconds"]}
+def _took(rows: Mapping[str, Mapping[str, str]]) -> dict[str, Took]:
+    return {
+        cell: Took(float(row["seconds"]), float(row["train_seconds"] or 0.0))
+        for cell, row in rows.items()
+        if row["seconds"]
+    }
 
 
 def _mended(path: Path, columns: Collection[str] = ()) -> list[dict[str, str]]:
@@ -200,6 +201,16 @@ def _mended(path: Path, columns: Collection[str] = ()) -> list[dict[str, str]]:
         with path.open("r+b") as file:
             file.truncate(len(whole))
     return _rows(whole, path, columns)
+
+
+def _widened(path: Path, columns: Collection[str]) -> list[dict[str, str]]:
+    """The rows of a table, which gets the columns that it did not yet have when it was begun."""
+    rows = _mended(path, columns)
+    header = _whole_lines(path).partition(b"\n")[0].decode("utf-8")
+    if header and header.strip() != ",".join(columns):
+        rows = [dict.fromkeys(columns, "") | row for row in rows]
+        _replace(path, columns, rows)
+    return rows
 
 
 def _whole_lines(path: Path) -> bytes:
@@ -212,8 +223,8 @@ def _whole_lines(path: Path) -> bytes:
 
 def _rows(whole: bytes, path: Path, columns: Collection[str]) -> list[dict[str, str]]:
     reader = csv.DictReader(io.StringIO(whole.decode("utf-8"), newline=""))
-    old = tuple(name for name in columns if name not in ADDED)
-    if columns and reader.fieldnames is not None and tuple(reader.fieldnames) not in (tuple(columns), old):
+    lacking = set(columns).difference(reader.fieldnames or columns, ADDED)
+    if columns and (lacking or set(reader.fieldnames or ()).difference(columns)):
         raise DataError(f"{path} was written by another kvec; name another folder with --out, or remove the file")
     return list(reader)
 

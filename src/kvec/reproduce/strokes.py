@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LETTER_SIZE = 9.5
+SMALLEST = 0.05  # of a vertical axis, so that little looks like little
 LOG_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 EARLINESS = "earliness (lower is better)"
 
@@ -98,7 +99,7 @@ def fit_heights(axes: Axes, found: Sequence[Band], low: float, high: float, is_p
     heights = [part[inside] for each in found for part in (each.mean - each.sd, each.mean + each.sd)]
     shown = np.concatenate([part[np.isfinite(part)] for part in heights]) if heights else np.zeros(0)
     if shown.size:
-        margin = 0.06 * max(float(np.ptp(shown)), 0.02)
+        margin = max(0.06 * float(np.ptp(shown)), (SMALLEST - float(np.ptp(shown))) / 2)
         axes.set_ylim(max(0.0, float(shown.min()) - margin), min(1.0, float(shown.max()) + margin) + 1e-9)
     if is_percent:
         as_percent(axes.yaxis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ from kvec.reproduce.curves import (
 from kvec.reproduce.discussions import key_counts, sweep
 from kvec.reproduce.looks import ABLATION, DATA_SETS, LOOKS, SWEPT, YARDSTICKS, in_order, look_of, name_of
 from kvec.reproduce.results import Results, main_cells
-from kvec.reproduce.verdicts import EARLY, Judged
+from kvec.reproduce.verdicts import EARLY, FAILS, HOLDS, PARTLY, UNTESTED, Judged
 
 COLUMNS = {
     "dataset": "data set", "keys": "keys", "tangles": "tangles", "items": "items", "mean_length": "mean length",
@@ -75,17 +76,18 @@ def data_table(results: Results) -> Table:
 
 
 def methods_table(results: Results, dataset: str, without_repeats: bool = False) -> Table:
-    """All methods of a data set over the earliness that all of them reach."""
+    """All methods of a data set over the earliness that the paper's reach; others that do not span it have no mean."""
     lines = {name: lines_of(results, dataset, name, "accuracy", without_repeats) for name in LOOKS}
     lines |= {name: lines_of(results, dataset, name, "accuracy", without_repeats) for name in results.methods(dataset)}
     drawn = {name for name in drawn_methods(results, dataset) if not name.startswith(YARDSTICKS)}
     lines = {name: found for name, found in lines.items() if found and name in drawn}
     lines = {name: found for name, found in lines.items() if all(line.earliness.size > 1 for line in found.values())}
-    reach = common_range(list(lines.values()))
+    main = [found for name, found in lines.items() if look_of(name).is_main] or list(lines.values())
+    reach = common_range(main)
     if reach is None:
         return Table((), ())
     span = f"{100 * reach[0]:.3g}–{100 * reach[1]:.3g} %"
-    early = common_range(list(lines.values()), 0.0, EARLY)
+    early = common_range(main, 0.0, EARLY)
     header = [
         "method", "seeds", f"mean accuracy, {span}", "below 10 %", "best HM", "its accuracy", "its earliness",
         "KVEC above it", "below 10 %",
@@ -99,13 +101,23 @@ def methods_table(results: Results, dataset: str, without_repeats: bool = False)
         rows.append([
             look_of(name).label,
             str(len(lines[name])),
-            _percent(area(lines[name], *reach)),
-            _percent(area(lines[name], *early)) if early else "–",
+            _mean_height(lines[name], reach),
+            _mean_height(lines[name], early),
             _number(spread(list(hm.values()))) if hm else "–",
             *(_percent(spread(values)) if values else "–" for values in at),
             *(_difference(lines, name, 0.0, high) for high in (1.0, EARLY)),
         ])  # fmt: skip
     return Table(header, rows)
+
+
+def verdicts_table(judged: Sequence[Judged]) -> Table:
+    """How many verdicts of each kind there are, by data set."""
+    kinds = (HOLDS, PARTLY, FAILS, UNTESTED)
+    names = dict.fromkeys(row.dataset for row in judged)
+    counts = {name: Counter(row.verdict for row in judged if row.dataset == name) for name in names}
+    rows = [(name_of(name) if name else "not run", *(str(n[kind]) for kind in kinds)) for name, n in counts.items()]
+    total = Counter(row.verdict for row in judged)
+    return Table(("data set", *kinds), [*rows, ("all", *(str(total[kind]) for kind in kinds))])
 
 
 def convergence_table(results: Results) -> Table:
@@ -192,6 +204,13 @@ def _difference(lines: Mapping[str, Lines], name: str, low: float, high: float) 
     gain = found.spread
     interval = f" ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})" if gain.n > 1 else ""
     return f"{100 * gain.mean:+.1f}{interval}"
+
+
+def _mean_height(lines: Lines, reach: tuple[float, float] | None) -> str:
+    """The mean height of lines that span a range."""
+    if reach is None or any(line.earliness[0] > reach[0] or line.earliness[-1] < reach[1] for line in lines.values()):
+        return "–"
+    return _percent(area(lines, *reach))
 
 
 def _percent(found: Spread) -> str:

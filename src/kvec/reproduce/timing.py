@@ -4,35 +4,51 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from statistics import fmean
+from dataclasses import dataclass
+from statistics import median
 
 from kvec.reproduce.plan import Cell, Sizes
 
-_ASIDE, _SCORING = 5.0, 1.15  # before any cell is done: reading and scoring, beside the seconds of training
+_ASIDE, _BESIDE = 5.0, 1.35  # before any cell is done: reading and scoring, beside the seconds of training
+
+
+@dataclass(frozen=True)
+class Took:
+    """What a cell that is done took: seconds in all, and of its training, 0 where that is not known."""
+
+    seconds: float
+    training: float = 0.0
 
 
 class Timing:
-    """Expects of a cell what others of its data set took, else all others, else the time that its training is given."""
+    """Expects of a cell, for the time that its training is given, what others of its data set took for theirs.
 
-    def __init__(self, seconds: Mapping[str, float]) -> None:
-        self._of_dataset: dict[str, list[float]] = {}
-        for cell, took in seconds.items():
-            self.add(cell.partition("/")[0], took)
+    Where there are none it looks at all others. The middle of them counts: a machine may have been busy at times.
+    """
 
-    def add(self, dataset: str, seconds: float) -> None:
+    def __init__(self, took: Mapping[str, Took]) -> None:
+        self._of_dataset: dict[str, list[Took]] = {}
+        for cell, each in took.items():
+            self.add(cell.partition("/")[0], each)
+
+    def add(self, dataset: str, took: Took) -> None:
         """Hear of a cell that is done."""
-        self._of_dataset.setdefault(dataset, []).append(seconds)
+        self._of_dataset.setdefault(dataset, []).append(took)
 
     def expected(self, cell: Cell, sizes: Sizes) -> float | None:
         """Seconds that a cell will take; None where nothing is known of it.
 
-        >>> Timing({"planted/kvec/0": 4.0}).expected(Cell("planted", "srn", "", None, 0, "smoke"), Sizes())
-        4.0
+        >>> timing = Timing({"planted/kvec/0": Took(4.0, training=2.0)})
+        >>> timing.expected(Cell("planted", "srn", "", None, 0, "smoke"), Sizes(train_seconds=3.0))
+        6.0
         """
-        took = self._of_dataset.get(cell.dataset) or [s for all_of in self._of_dataset.values() for s in all_of]
+        took = self._of_dataset.get(cell.dataset) or [each for those in self._of_dataset.values() for each in those]
+        ratios = [each.seconds / each.training for each in took if each.training]
+        if sizes.train_seconds and ratios:
+            return sizes.train_seconds * median(ratios)
         if took:
-            return fmean(took)
-        return sizes.train_seconds * _SCORING + _ASIDE if sizes.train_seconds else None
+            return median(each.seconds for each in took)
+        return sizes.train_seconds * _BESIDE + _ASIDE if sizes.train_seconds else None
 
 
 def time_left(running: Iterable[float], waiting: Iterable[float], jobs: int) -> float:

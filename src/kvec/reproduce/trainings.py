@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvec.decide.model import Network
-from kvec.decide.rivals import Confident, Recurrent, Transformer
+from kvec.decide.rivals import Confident, Recurrent, Sure, Transformer
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
 from kvec.words.plain import read_toml, require_choice, require_group, require_known
@@ -58,7 +58,7 @@ TRAININGS: dict[str, Training] = {
     "kvec-costs": Training(settings=("training.keep=last",), tuned_as="kvec"),
     "kvec-typed": Training(settings=("visibility.rule=typed",), tuned_as="kvec"),
     "kvec-every": Training(
-        settings=(*EVERY_LENGTH, "training.keep=last"), has_policy=False, triggers=YARDSTICK, tuned_as="kvec"
+        Sure, settings=(*EVERY_LENGTH, "training.keep=last"), has_policy=False, triggers=YARDSTICK, tuned_as="kvec"
     ),
     "trees": Training(is_alone=True, has_policy=False, triggers=YARDSTICK, classifier="trees"),
     "logistic": Training(is_alone=True, has_policy=False, triggers=YARDSTICK, classifier="logistic"),

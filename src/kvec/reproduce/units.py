@@ -7,7 +7,7 @@ whether a network sees tangles or single sequences, so that methods can be compa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,16 @@ from kvec.tangle.tangling import unit_of
 
 UNIT = "unit"
 FIRST, END = "first", "end"  # curves of one point: every sequence decided at its first item, or at its last
+
+
+class Stopped(NamedTuple):
+    """Where a method halts test sequences at a point of its curve."""
+
+    method: str
+    curve: str
+    setting: float
+    stops: Ints  # (S,)
+    validated: float | None = None  # HM on validation, of a point that was chosen there
 
 
 def with_units(frame: pl.DataFrame) -> pl.DataFrame:
@@ -40,18 +50,21 @@ def by_items(cell: str, test: Prefixes) -> list[dict[str, Any]]:
     return rows
 
 
-def by_unit(points: Iterable[tuple[str, str, float, Ints]], training: str, tangles: Tangles, test: Prefixes) -> Any:
+def by_unit(points: Iterable[Stopped], training: str, tangles: Tangles, test: Prefixes) -> Any:
     """Of every point of every method and each unit: its sequences, how many are right, the sum of their earliness."""
     is_known = tangles.labels[:, 0] >= 0
     names, unit = np.unique(tangles.frame[UNIT].to_numpy()[tangles.sequences.first][is_known], return_inverse=True)
-    ends = ((training, FIRST, 0.0, np.ones_like(test.length)), (training, END, 0.0, test.length))
+    ends = (
+        Stopped(training, FIRST, 0.0, np.ones_like(test.length)),
+        Stopped(training, END, 0.0, test.length),
+    )
     found = [
         pl.DataFrame({
-            "method": method, "curve": curve, "setting": f"{setting:.6g}", UNIT: names,
+            "method": each.method, "curve": each.curve, "setting": f"{each.setting:.6g}", UNIT: names,
             "sequences": np.bincount(unit).astype(np.int32),
-            "right": np.bincount(unit, test.predicted(stops) == test.truth).astype(np.int32),
-            "late": np.bincount(unit, stops / test.length).astype(np.float32),
+            "right": np.bincount(unit, test.predicted(each.stops) == test.truth).astype(np.int32),
+            "late": np.bincount(unit, each.stops / test.length).astype(np.float32),
         })
-        for method, curve, setting, stops in (*points, *ends)
+        for each in (*points, *ends)
     ]  # fmt: skip
     return pl.concat(found)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from kvec.report.canvas import sheet, styled
-from kvec.reproduce.curves import Line, drawn_methods, lines_of, straight
+from kvec.reproduce.curves import Line, chosen_points, drawn_methods, lines_of, straight
 from kvec.reproduce.looks import LOOKS, Look, look_of, name_of
 from kvec.reproduce.paired import FIXED, HALF, HM, MEASURES, STOPPED
 from kvec.reproduce.results import Results
@@ -58,6 +60,8 @@ def draw_yardsticks(results: Results, dataset: str) -> Figure:
 def paired_table(results: Results, dataset: str) -> tuple[list[str], list[list[str]]]:
     """Differences at equal earliness with their intervals, and how much of the trees' gap is closed."""
     own = results.paired.filter(pl.col("dataset") == dataset)
+    best = champion(results, dataset, list(dict.fromkeys(own["method"].to_list())))
+    own = pl.concat([own.filter(pl.col("method") == best), own.filter(pl.col("method") != best)])
     header = ["method", "against", "seeds", *(_titled(measure) for measure in MEASURES)]
     rows = []
     for (method, other), part in own.group_by("method", "other", maintain_order=True):
@@ -67,8 +71,17 @@ def paired_table(results: Results, dataset: str) -> tuple[list[str], list[list[s
             shares = [_closed(own, str(method), measure) for measure in MEASURES]
             told = [f"{share}; {words}" if share else words for share, words in zip(shares, told, strict=True)]
         against = "half of the way from fixed n to induction" if other == HALF else look_of(str(other)).label
-        rows.append([look_of(str(method)).label, against, f"{part['seeds'][0]:.0f}", *told])
+        role = "" if not best else ", champion" if method == best else ", beside it"
+        rows.append([look_of(str(method)).label + role, against, f"{part['seeds'][0]:.0f}", *told])
     return header, rows
+
+
+def champion(results: Results, dataset: str, methods: Sequence[str]) -> str:
+    """Of several methods the one of best HM on validation, mean over seeds; nothing where that is not known of all."""
+    found = {name: chosen_points(results, dataset, name)["validated"].drop_nulls().to_list() for name in methods}
+    if len(methods) < 2 or not all(found.values()):
+        return ""
+    return max(found, key=lambda name: fmean(found[name]))
 
 
 def _titled(measure: str) -> str:

@@ -59,7 +59,7 @@ class Calimera(Trigger):
         for step, weights in reversed(list(zip(self.steps, self.induce(settings / self.typical), strict=True))):
             _, who = alive(prefixes, int(step))
             loss = weights.predict(features(self._shares(prefixes, int(step))))  # (alive, M) of waiting
-            stopped[:, who] = np.where(loss.T >= 0, step, stopped[:, who])
+            stopped[:, who] = np.where((loss.T >= 0) & (settings[:, None] > 0), step, stopped[:, who])
         return stopped
 
     def induce(self, per_item: Floats) -> list[Weights]:

@@ -64,8 +64,8 @@ class Economy(Trigger):
         for i, link in reversed(list(enumerate(self.chain))):
             rows, who = alive(prefixes, link.step)
             group = link.group(prefixes.probabilities[rows].max(axis=1).astype(np.float64))
-            for row, table in zip(stopped, tables, strict=True):
-                is_over = table[i][:, 0] <= table[i][:, 1:].min(axis=1)
+            for row, table, cost in zip(stopped, tables, settings, strict=True):
+                is_over = (table[i][:, 0] <= table[i][:, 1:].min(axis=1)) & (cost > 0)
                 row[who[is_over[group]]] = link.step
         return stopped
 

@@ -30,5 +30,8 @@ def alive(prefixes: Prefixes, step: int) -> tuple[Ints, Ints]:
 
 
 def costs_to_sweep(typical: float) -> Floats:
-    """Costs of waiting for a whole typical length, in errors, from one error per item to next to nothing."""
-    return np.geomspace(typical, 1e-2, 40)
+    """Costs of waiting for a whole typical length, in errors, from one error per item to next to nothing, and nothing.
+
+    Where waiting costs nothing, every sequence is read to its end.
+    """
+    return np.append(np.geomspace(typical, 1e-2, 40), 0.0)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from kvec.decide.reaching import first_reached, records
 from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes, Trigger, logs_of, need_sequences
 
 N_SETTINGS = 60
@@ -70,13 +71,11 @@ class Threshold(Trigger):
 
     def sweep(self, prefixes: Prefixes, settings: Floats) -> Ints:
         """The first item whose score is no less than the threshold, or the last."""
-        score, place = self.score(prefixes), np.arange(len(prefixes.probabilities))
+        score = self.score(prefixes)
         stopped = np.empty((len(settings), len(prefixes.truth)), np.int64)
         for row, threshold in zip(stopped, settings, strict=True):
-            reached = np.where(score >= threshold, place, place.size)
-            if place.size:
-                row[:] = np.minimum.reduceat(reached, prefixes.offsets[:-1]) - prefixes.offsets[:-1] + 1
-        return np.minimum(stopped, prefixes.length)
+            row[:] = first_reached(prefixes.offsets, score, float(threshold))
+        return np.where(stopped > 0, stopped, prefixes.length)
 
 
 class Confidence(Threshold):
@@ -131,8 +130,7 @@ def spread_thresholds(offsets: Ints, score: Floats, n: int) -> Floats:
     length = np.diff(offsets)
     owner = np.repeat(np.arange(length.size), length)
     values, rank = np.unique(score, return_inverse=True)
-    top = np.maximum.accumulate(owner * values.size + rank)
-    record = np.flatnonzero(np.diff(top, prepend=-1) > 0)
+    record = records(offsets, rank)
     is_last = np.append(np.diff(owner[record]) > 0, True)
     move_to = np.where(is_last, offsets[owner[record] + 1] - 1, np.append(record[1:], 0))
     moves = np.bincount(rank[record], (move_to - record) / length[owner[record]], values.size)

@@ -1,0 +1,116 @@
+"""One model with a dial against a training for each delay cost: does its curve lie on or above their points?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kvec.report.canvas import LETTERS, sheet, styled
+from kvec.reproduce.convergence import doubts
+from kvec.reproduce.curves import Spread, lines_of, spread, swept_points
+from kvec.reproduce.looks import look_of, name_of
+from kvec.reproduce.results import Results
+from kvec.reproduce.strokes import LETTER_SIZE, draw_line, fit_heights, name_lines, set_earliness
+from kvec.reproduce.verdicts import FAILS, HOLDS, LEAST, PARTLY, UNTESTED, Judged, joined, points_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DIAL, TRAINED = "kvec-dial", "kvec-costs"
+CLAIM = "one model's curve lies on or above the points of models trained for one delay cost each, within bands"
+
+
+@dataclass(frozen=True)
+class Turned:
+    """The dial at the earliness of a model that was trained for one delay cost."""
+
+    cost: float
+    earliness: Spread
+    trained: Spread  # accuracy of the model trained for it
+    dial: Spread  # accuracy of the one model there
+    gain: Spread  # of the dial, paired by seed
+
+
+def turned(results: Results, dataset: str) -> list[Turned]:
+    """The dial beside each trained point that it reaches, from the least delay cost to the largest."""
+    lines, points = lines_of(results, dataset, DIAL), swept_points(results, dataset, TRAINED)
+    by_cost: dict[float, list[tuple[float, float, float]]] = {}
+    for row in points.iter_rows(named=True):
+        if row["seed"] in lines and np.isfinite(there := float(lines[row["seed"]].at(row["earliness"]))):
+            by_cost.setdefault(float(row["value"]), []).append((row["earliness"], row["accuracy"], there))
+    found = []
+    for cost, rows in sorted(by_cost.items()):
+        late, right, there = np.array(rows).T
+        found.append(Turned(cost, spread(late), spread(right), spread(there), spread(there - right)))
+    return found
+
+
+def judge_dial(results: Results, dataset: str) -> Judged | None:
+    """Whether no trained point lies above the dial's curve; nothing where the experiment was not run."""
+    found = turned(results, dataset)
+    if not found:
+        return None
+    told = ", ".join(f"λ = {each.cost:g}: {points_of(each.gain)}" for each in found)
+    verdict, reason = joined([(f"λ = {each.cost:g}", *_judged(each.gain)) for each in found], needs_all=True)
+    if doubt := doubts(results, dataset, (DIAL, TRAINED)):
+        verdict, reason = UNTESTED, doubt
+    return Judged(CLAIM, dataset, DIAL, told, verdict, reason)
+
+
+def dial_table(results: Results, dataset: str) -> tuple[list[str], list[list[str]]]:
+    """A header and rows: of each delay cost the point that was trained for it, and the dial at its earliness."""
+    header = ["delay cost λ", "seeds", "earliness", "trained for it", "the dial there", "dial above it"]
+    rows = [
+        [f"{each.cost:g}", str(each.gain.n), *(_share(part) for part in (each.earliness, each.trained, each.dial)),
+         points_of(each.gain)]
+        for each in turned(results, dataset)
+    ]  # fmt: skip
+    return header, rows
+
+
+def draw_dial(results: Results, dataset: str) -> Figure:
+    """Accuracy against earliness: the dial's curve, and a mark for each training with one delay cost and each seed."""
+    lines, points = lines_of(results, dataset, DIAL), swept_points(results, dataset, TRAINED)
+    look, marked = look_of(DIAL), look_of(TRAINED)
+    latest = min(max(float(points["earliness"].to_numpy().max()) * 1.3, 0.1), 1.0)
+    with styled():
+        figure = sheet(7.4, 4.4)
+        axes = figure.subplots()
+        set_earliness(axes, 0.0, latest)
+        drawn = draw_line(axes, lines, look, 2.4)
+        fit_heights(axes, [drawn], 0.0, latest)
+        low, high = axes.get_ylim()
+        heights = points["accuracy"].to_numpy()
+        axes.set_ylim(min(low, float(heights.min()) - 0.02), min(max(high, float(heights.max()) + 0.02), 1.01))
+        axes.plot(
+            points["earliness"].to_numpy(), heights, marked.marker, color="none", ms=7, mec=marked.colour, mew=1.4,
+            zorder=4,
+        )  # fmt: skip
+        for (value,), own in points.group_by("value", maintain_order=True):
+            at = float(own["earliness"].to_numpy().mean()), float(own["accuracy"].to_numpy().min())
+            axes.annotate(
+                f"λ = {float(str(value)):g}", at, (5, -6), textcoords="offset points", va="top", fontsize=LETTER_SIZE,
+                color=LETTERS[marked.colour],
+            )  # fmt: skip
+        name_lines(axes, [(drawn, look)])
+        axes.text(
+            0.985, 0.03, f"open marks: {marked.label}, one for each seed", transform=axes.transAxes, ha="right",
+            fontsize=LETTER_SIZE, color=LETTERS[marked.colour],
+        )  # fmt: skip
+        axes.set(ylabel="accuracy", title=f"{name_of(dataset)}: one model with a dial")
+        return figure
+
+
+def _judged(gain: Spread) -> tuple[str, str]:
+    """Verdict and reason for one trained point."""
+    if gain.mean >= -LEAST:
+        return (HOLDS, "on it or above") if gain.n > 1 else (PARTLY, "on it or above, on one seed")
+    if gain.high >= 0:
+        return PARTLY, "below, but within the band"
+    return FAILS, "below"
+
+
+def _share(found: Spread) -> str:
+    return f"{100 * found.mean:.1f} %" + f" ± {100 * found.sd:.1f}" * (found.n > 1)
