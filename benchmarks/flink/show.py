@@ -63,6 +63,7 @@ def arguments() -> argparse.Namespace:
     made.add_argument("--latency-items", type=int, default=6000)
     made.add_argument("--rate", type=float, default=300.0, help="items per second while latency is measured")
     made.add_argument("--every", default="5s", help="between checkpoints")
+    made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Flink's")
     made.add_argument("--work", required=True, help="a folder for what is made on the way")
     made.add_argument("--python", default=str(HERE.parents[1] / ".venv-flink/bin/python"), help="with apache-flink")
     made.add_argument("-o", "--out", help="the result (default: show.json beside this script)")
@@ -185,7 +186,8 @@ class Show:
         done = subprocess.run(
             [self.given.python, "-m", "kvec", "flink", str(self.model), *words, "--checkpoints",
              str(self.work / f"{name}-kept"), "--every", self.given.every, "-p", str(parallelism), "--detach",
-             "--cluster", cluster.address, *map(str, more)],
+             "--cluster", cluster.address, *(word for one in self.given.set for word in ("--set", one)),
+             *map(str, more)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         found = re.search(r"job ([0-9a-f]{32}) runs on", done.stderr)

@@ -103,6 +103,7 @@ def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
         "python.client.executable": python,
         "python.fn-execution.bundle.size": str(BLOCKS if is_files else 1000),
         "python.fn-execution.bundle.time": str(1000 if is_files else max(int(wishes.linger * 1000), 1)),
+        "python.state.cache-size": "100",  # of tangles the workers remember themselves what they need
         "state.backend.type": "rocksdb",
         "execution.checkpointing.incremental": "true",
         "execution.checkpointing.interval": f"{int(seconds * 1000)}ms",
