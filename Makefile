@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DATA ?= demo/train.parquet
 SCHEMA ?=
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check format bench flink clean
 
 help:
 	@echo "make setup    create .venv and install kvec with all it needs"
@@ -15,6 +15,7 @@ help:
 	@echo "make check    ruff, mypy and the rule of imports"
 	@echo "make format   let ruff tidy up"
 	@echo "make bench    speed and memory of reading and training, on an idle machine (DATA=table, SCHEMA=toml)"
+	@echo "make flink    create .venv-flink for jobs on Flink and their tests (they need Java 17 too)"
 	@echo "make clean    remove what was made"
 
 setup: $(READY)
@@ -47,6 +48,13 @@ bench: $(READY)
 	$(BIN)/python benchmarks/read/bench.py
 	$(BIN)/python benchmarks/train/bench.py "$(DATA)" $(if $(SCHEMA),--schema "$(SCHEMA)")
 
+flink: .venv-flink/.ready
+
+.venv-flink/.ready: constraints-flink.txt
+	$(PYTHON) -m venv .venv-flink
+	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-flink.txt
+	@touch .venv-flink/.ready
+
 clean:
-	rm -rf $(VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-flink demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

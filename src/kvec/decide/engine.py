@@ -54,19 +54,26 @@ class Held:
 
 
 class Engine:
-    """One model and its memory: takes items, tells decisions."""
+    """One model and its memory: takes items, tells decisions.
+
+    `like` is another engine of the same model and limits, and of the same thread, with which it shares the network.
+    """
 
     def __init__(
-        self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike, kernel: type[Kernel] = Kernel
+        self, model: Deployed, limits: Limits, threshold: float, dtype: npt.DTypeLike, kernel: type[Kernel] = Kernel,
+        like: Engine | None = None,
     ) -> None:  # fmt: skip
         self.model, self.limits, self.threshold = model, limits, threshold
         self._n_classes = len(model.vocabulary.labels[0])
         self._drops = model.config.deciding.after_halt == "drop"
         self.chunk = 1 if self._drops else CHUNK  # what is dropped depends on what was decided before
-        self.coder = Coder(model.vocabulary, model.schema)
+        self.coder: Coder = Coder(model.vocabulary, model.schema) if like is None else like.coder
         sizes = embedded_sizes(model.vocabulary, model.config.encoder, model.has_time)
         with as_damage("the model"):
-            self.runner = Runner(model.weights, model.config, sizes, limits, model.schema.session_gap, dtype, kernel)
+            self.runner: Runner = Runner(
+                model.weights, model.config, sizes, limits, model.schema.session_gap, dtype, kernel,
+                None if like is None else like.runner,
+            )  # fmt: skip
         self.arrivals, self.memory = self.runner.arrivals, self.runner.memory
         if self.memory.outputs.shape[1] != 1 + sum(map(len, model.vocabulary.labels)):
             raise ModelError("the weights do not have an output for each class of the vocabulary")

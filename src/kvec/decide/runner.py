@@ -31,14 +31,20 @@ class Runner:
     def __init__(
         self, weights: Mapping[str, npt.NDArray[Any]], config: Config, sizes: Vocabularies, limits: Limits,
         session_gap: float | None = None, dtype: npt.DTypeLike = np.float32, kernel: type[Kernel] = Kernel,
+        like: Runner | None = None,
     ) -> None:  # fmt: skip
         rule = make_rule(config.visibility)
         self._most = min(rule.most, limits.max_cached_items)  # that one item can see
-        self.kernel = kernel(weights, config.encoder, dtype, n_relations=len(rule.relations))
+        self._sizes, self._starts = sizes, sizes.starts()
+        self.kernel: Kernel
+        self._arriving: Arriving
+        if like is not None:  # neither remembers anything between two runs
+            self.kernel, self._arriving = like.kernel, like._arriving
+        else:
+            self.kernel = kernel(weights, config.encoder, dtype, n_relations=len(rule.relations))
+            self._arriving = Arriving(CHUNK, len(self._starts), sizes.projected, dtype)
         if (len(self.kernel.table), len(self.kernel.project)) != (sum(sizes.sizes()), sizes.projected):
             raise ModelError("the weights do not have a row for each value of the vocabulary")
-        self._sizes, self._starts = sizes, sizes.starts()
-        self._arriving = Arriving(CHUNK, len(self._starts), sizes.projected, dtype)
         self.memory = Memory(config.encoder, self.kernel.n_outputs, dtype)
         self.arrivals = Arrivals(rule, limits, config.encoder.slots, session_gap)
 

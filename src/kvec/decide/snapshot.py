@@ -1,4 +1,4 @@
-"""The state of a stream as one file: arrays and plain data behind a hash. Loading executes nothing."""
+"""The state of a stream as bytes or as one file: arrays and plain data behind a hash. Loading executes nothing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,43 @@ HASH = 32  # bytes in front of the arrays
 CARD = "kvec"  # the name of the plain data among them
 
 
+def pack(facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], where: str | Path) -> bytes:
+    """A state as bytes, the hash first; `format` is that of its models, `where` stands in messages."""
+    try:
+        card = json.dumps({"format": OLDEST, "kvec": __version__, **facts}, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"{where}: an item's value or the note cannot be kept in a state: {error}") from None
+    content = save_arrays({**arrays, CARD: np.frombuffer(card, np.uint8)})
+    return hashlib.blake2b(content, digest_size=HASH).digest() + content
+
+
+def unpack(whole: bytes, where: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """What `pack` made bytes of; damaged, foreign or newer ones are refused."""
+    content = whole[HASH:]
+    if hashlib.blake2b(content, digest_size=HASH).digest() != whole[:HASH]:
+        raise ModelError(f"{where} is damaged, or not the state of a stream: its hash does not fit")
+    try:
+        arrays = load_arrays(content)
+        card: dict[str, Any] = json.loads(arrays.pop(CARD).tobytes())
+        written, version = int(card["format"]), card["kvec"]
+    except (KeyError, TypeError, ValueError, SafetensorError):
+        raise ModelError(f"{where} is not the state of a stream") from None
+    if written > FORMAT:
+        raise ModelError(
+            f"{where} was written by kvec {version} in format {written}; this is kvec {__version__}, "
+            f"which reads up to format {FORMAT}: upgrade kvec to use it"
+        )
+    return card, arrays
+
+
 def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write a state whole or not at all; it is on the disk before this returns. `format` is that of its models."""
+    """Write a state whole or not at all; it is on the disk before this returns."""
     path = Path(path)
-    content = packed_state(str(path), facts, arrays)
+    whole = pack(facts, arrays, path)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with fresh.open("wb") as out:
-            out.write(content)
+            out.write(whole)
             out.flush()
             os.fsync(out.fileno())
         fresh.replace(path)
@@ -43,42 +72,13 @@ def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str,
             fresh.unlink(missing_ok=True)
 
 
-def packed_state(name: str, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """The bytes of a state, for places that are no files; `name` is for messages."""
-    try:
-        card = json.dumps({"format": OLDEST, "kvec": __version__, **facts}, default=_plain).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ModelError(f"{name}: an item's value or the note cannot be kept in a state: {error}") from None
-    content = save_arrays({**arrays, CARD: np.frombuffer(card, np.uint8)})
-    return hashlib.blake2b(content, digest_size=HASH).digest() + content
-
-
 def read_state(path: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Read what `write_state` wrote; a damaged, foreign or newer file is refused."""
     try:
         whole = Path(path).read_bytes()
     except OSError as error:
         raise ModelError(f"{path}: cannot read the state: {error.strerror or error}") from None
-    return unpacked_state(str(path), whole)
-
-
-def unpacked_state(name: str, whole: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """What `packed_state` packed; damaged, foreign or newer bytes are refused."""
-    content = whole[HASH:]
-    if hashlib.blake2b(content, digest_size=HASH).digest() != whole[:HASH]:
-        raise ModelError(f"{name} is damaged, or not the state of a stream: its hash does not fit")
-    try:
-        arrays = load_arrays(content)
-        card: dict[str, Any] = json.loads(arrays.pop(CARD).tobytes())
-        written, version = int(card["format"]), card["kvec"]
-    except (KeyError, TypeError, ValueError, SafetensorError):
-        raise ModelError(f"{name} is not the state of a stream") from None
-    if written > FORMAT:
-        raise ModelError(
-            f"{name} was written by kvec {version} in format {written}; this is kvec {__version__}, "
-            f"which reads up to format {FORMAT}: upgrade kvec to use it"
-        )
-    return card, arrays
+    return unpack(whole, path)
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ were open when it came, the new one all later ones, and both see every item.
 
 from __future__ import annotations
 
+import math
 import time as clock
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -20,8 +21,9 @@ from kvec.decide.engine import Counters, Engine
 from kvec.decide.folder import as_damage, format_of
 from kvec.decide.hearing import Listener
 from kvec.decide.looking_back import LookedBack, look_back
+from kvec.decide.models import Models, named
 from kvec.decide.promise import Promise
-from kvec.decide.snapshot import packed_state, read_state, unpacked_state, write_state
+from kvec.decide.snapshot import pack, read_state, unpack, write_state
 from kvec.decide.succession import succeed
 from kvec.tangle.coder import Coded
 from kvec.words.errors import DataError, SettingError
@@ -67,14 +69,15 @@ class Stream:
 
     def __init__(
         self, model: Deployable, limits: Limits | None = None, threshold: float | None = None,
-        dtype: npt.DTypeLike = np.float32,
+        dtype: npt.DTypeLike = np.float32, models: Models | None = None,
     ) -> None:  # fmt: skip
         model = deployed(model)
+        self._models = models  # what many streams share
         self.limits = _with_expiry(limits or Limits(), model)
         self.reasons = {reason.value: 0 for reason in Reason}  # decisions so far
         self.note: dict[str, Any] = {}  # what was kept beside the state that this stream was resumed from
         self._dtype = _precision(dtype)
-        self._engines = [Engine(model, self.limits, _threshold(model, threshold), dtype)]
+        self._engines = [self._engine(model, _threshold(model, threshold))]
 
     def __repr__(self) -> str:
         """What it has done so far."""
@@ -196,6 +199,24 @@ class Stream:
         """Items that wait for late ones to find their place."""
         return self._engines[-1].n_held
 
+    def due(self) -> tuple[float, float]:
+        """By the items' clock and by the wall clock: when what has been silent for longest is over; never: infinity."""
+        engine, limits = self._engines[-1], self.limits
+        alive = next(iter(engine.arrivals.live.values()), None)
+        tangle = next(iter(engine.arrivals.tangles.values()), None)
+        now = wall = math.inf
+        for time, came in ([(alive.time, alive.wall)] if alive is not None else []) + (
+            [(tangle.clock, tangle.wall)] if tangle is not None else []
+        ):
+            if limits.expiry is not None and engine.model.has_time:
+                now = min(now, time + limits.expiry + limits.reorder)
+            if limits.idle is not None:
+                wall = min(wall, came + limits.idle)
+        for held in engine.held.values():
+            now = min(now, held.heap[0][0] + limits.reorder)
+            wall = min(wall, held.wall + limits.idle) if limits.idle is not None else wall
+        return now, wall
+
     @property
     def bytes(self) -> int:
         """Memory of all arrays; names, values and keys come on top."""
@@ -214,7 +235,7 @@ class Stream:
         if model.has_time != old.model.has_time:
             which = ("needs times, which", "do not carry") if model.has_time else ("knows no times, which", "carry")
             raise SettingError(f"the newer model {which[0]} this stream's items {which[1]}; start a new stream")
-        new = Engine(model, self.limits, _threshold(model, threshold), self._dtype)
+        new = self._engine(model, _threshold(model, threshold))
         new.listener = old.listener
         try:
             succeed(new, old)
@@ -243,7 +264,7 @@ class Stream:
 
     def to_bytes(self, note: Mapping[str, Any] | None = None) -> bytes:
         """What `save` would write, for places that are no files."""
-        return packed_state("the stream", *self._noted(note))
+        return pack(*self._noted(note), "the stream")
 
     def _noted(self, note: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         if note is not None and not isinstance(note, Mapping):
@@ -252,34 +273,57 @@ class Stream:
         newest = max(format_of(engine.model.config) for engine in self._engines)
         return {**facts, "note": dict(note or {}), "format": newest}, arrays
 
-    def to_plain(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """The stream as plain data and arrays, its models included."""
+    def to_plain(self, models: Models | None = None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """The stream as plain data and arrays, its models included; or only named, where `models` knows them."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         engines = []
         for i, engine in enumerate(self._engines):
             facts, held = engine.to_plain()
             arrays |= {f"{i}.{name}": np.ascontiguousarray(array) for name, array in held.items()}
-            arrays |= {f"{i}.weights.{name}": np.ascontiguousarray(w) for name, w in engine.model.weights.items()}
-            engines.append({"model": engine.model.to_plain(), "threshold": engine.threshold, **facts})
+            if models is None:
+                model = engine.model.to_plain()
+                arrays |= {f"{i}.weights.{name}": np.ascontiguousarray(w) for name, w in engine.model.weights.items()}
+            else:
+                model = named(engine.model)
+            engines.append({"model": model, "threshold": engine.threshold, **facts})
         return {
             "limits": asdict(self.limits), "reasons": self.reasons, "dtype": np.dtype(self._dtype).name,
             "engines": engines,
         }, arrays  # fmt: skip
 
     @classmethod
-    def from_plain(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Stream:
-        """Go on where the stream was that `to_plain` told of."""
+    def from_plain(
+        cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], models: Models | None = None
+    ) -> Stream:  # fmt: skip
+        """Go on where the stream was that `to_plain` told of, to the same `models`."""
         stream = cls.__new__(cls)
+        stream._models = models
         stream.limits, stream.reasons = Limits(**facts["limits"]), dict(facts["reasons"])
         stream._dtype = _precision(facts["dtype"])
         stream.note = facts.get("note", {})
         stream._engines = []
         for i, told in enumerate(facts["engines"]):
-            model = Deployed.from_plain(told["model"], under(f"{i}.weights.", arrays))
-            engine = Engine(model, stream.limits, told["threshold"], stream._dtype)
+            if models is None:
+                model = Deployed.from_plain(told["model"], under(f"{i}.weights.", arrays))
+            else:
+                model = models.find(told["model"])
+            engine = stream._engine(model, told["threshold"])
             engine.restore(told, under(f"{i}.", arrays))
             stream._engines.append(engine)
         return stream
+
+    def _engine(self, model: Deployed, threshold: float) -> Engine:
+        like = None if self._models is None else self._models.like(model, self.limits, self._dtype)
+        return Engine(model, self.limits, threshold, self._dtype, like=like)
+
+    def settle(self, told: Iterable[Decision]) -> None:
+        """Hold these decisions for told: whoever fed the same items before has them, should rounding see it else."""
+        for decision in told:
+            for engine in self._engines:
+                live = engine.arrivals.find(decision.tangle, decision.key)
+                if live is not None and live.number == decision.sequence and live.decision is None:
+                    engine.n_waiting -= engine.until is not None and engine.owns(live)
+                    live.decision = decision
 
     def _wall(self, given: float | None) -> float:
         if given is None:
@@ -313,7 +357,7 @@ def resume(path: str | Path) -> Stream:
 
 def resume_bytes(content: bytes, name: str) -> Stream:
     """The same from what `to_bytes` gave; `name` is for messages."""
-    facts, arrays = unpacked_state(name, content)
+    facts, arrays = unpack(content, name)
     with as_damage(name):
         return Stream.from_plain(facts, arrays)
 

@@ -17,6 +17,7 @@ from typer import Argument, Option
 from kvec import __version__
 from kvec.doors.dialing import At, target_of
 from kvec.doors.flags import SchemaFlags, with_schema_flags
+from kvec.doors.flink_command import flink
 from kvec.doors.flows_command import flows
 from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
@@ -368,6 +369,10 @@ app.command(
     "[bold]tail -F items.ndjson | kvec stream model --state kept[/bold]"
 )(stream)
 app.command(epilog="Example: [bold]kvec send model items.ndjson --sink nats://localhost/items[/bold]")(send)
+app.command(
+    epilog="Example: [bold]kvec flink model --source items.parquet --sink decisions --cluster jobmanager:8081 -p 8 "
+    "--checkpoints /mnt/checkpoints[/bold]"
+)(flink)
 app.command(
     epilog="Examples: [bold]kvec serve model --state kept[/bold], "
     "[bold]kvec serve fast=model-a sure=model-b --host 0.0.0.0 --token-file tokens[/bold]"

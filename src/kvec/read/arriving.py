@@ -73,6 +73,10 @@ class RowReader:
         """Those of the columns whose cells are names: keys and tangles."""
         return frozenset((*self._key, *self._tangle))
 
+    def name(self, cells: Cells) -> tuple[TangleId, Key]:
+        """Whose item a row is; a row without names is refused."""
+        return self._tangle_of(cells), self._key_of(cells)
+
     def to_plain(self) -> dict[str, Any]:
         """What it remembers of the rows so far, as `restore` reads it."""
         names = {"tangle": self._tangle_of.is_whole, "key": self._key_of.is_whole}
@@ -90,7 +94,7 @@ class RowReader:
 
     def item(self, cells: Cells) -> Item | None:
         """The item of a row; None where an outcome cuts it away. Cells that do not fit are refused."""
-        tangle, key = self._tangle_of(cells), self._key_of(cells)
+        tangle, key = self.name(cells)
         if self.unseen:
             self.unseen.difference_update(cells)
         column = self._time

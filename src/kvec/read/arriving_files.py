@@ -214,7 +214,7 @@ class ParquetFile(Source):
         for name, kind in self._schema().items():
             if name in self._wanted and isinstance(kind, pl.List | pl.Array | pl.Struct | pl.Binary | pl.Object):
                 raise DataError(f"{self._path}, column {name!r}: holds {kind}, not single values")
-        if self._taken > self._height():
+        if self._taken > self.height:
             raise DataError(
                 f"{self._path}: has fewer rows than when the state was saved in it; name the whole file, or begin with "
                 "a new --state and -o"
@@ -249,16 +249,25 @@ class ParquetFile(Source):
 
     def has_more(self) -> bool:
         """Whether there is something behind what was taken."""
-        return self._height() > self._taken
+        return self.height > self._taken
+
+    def lines(self, start: int, n: int) -> list[bytes]:
+        """Some rows as lines of JSON."""
+        return self._frame(start, n).write_ndjson().encode().splitlines()
 
     def _slice(self, start: int, n: int) -> list[dict[str, Any]]:
+        return self._frame(start, n).to_dicts()
+
+    def _frame(self, start: int, n: int) -> pl.DataFrame:
         try:
             rows = pl.scan_parquet(self._path).select(self._wanted).slice(start, n).collect()
         except FAILURES as error:
             raise self._broken(error) from None
-        return rows.select(_plain(rows[name], name in self._names) for name in rows.columns).to_dicts()
+        return rows.select(_plain(rows[name], name in self._names) for name in rows.columns)
 
-    def _height(self) -> int:
+    @property
+    def height(self) -> int:
+        """How many rows the file has."""
         return int(pl.scan_parquet(self._path).select(pl.len()).collect().item())
 
     def _schema(self) -> pl.Schema:

@@ -32,7 +32,7 @@ from kvec.tangle.live import Booked, Live, Remembered, TangleState
 from kvec.tangle.visibility import Rule
 from kvec.words.items import Item
 
-LEAST_ROWS = 1024  # tables grow from here, twofold, and shrink no further
+LEAST_ROWS = 64  # tables grow from here, twofold, and shrink no further
 SAVED = ALIKE  # so many columns of a row are kept with a state; those behind come from the items' values
 
 

@@ -1,0 +1,140 @@
+"""The job: rows from a source, keyed by tangle, through the deciding function, into sinks that hold each line once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyflink
+from pyflink.common import Configuration, WatermarkStrategy
+from pyflink.common.serialization import Encoder, SimpleStringSchema
+from pyflink.common.typeinfo import Types
+from pyflink.datastream import DataStream, StreamExecutionEnvironment
+from pyflink.datastream.connectors.base import DeliveryGuarantee
+from pyflink.datastream.connectors.file_system import BucketAssigner, FileSink, OutputFileConfig, RollingPolicy
+from pyflink.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+)
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from pyflink.java_gateway import get_gateway
+
+from kvec.doors.flink.places import kafka_parts
+from kvec.doors.flink.slices import Slices
+from kvec.doors.flink.worker import BAD, Arriving, Deciding, Reading, Task
+
+MOST_PARALLEL = 256  # into so many groups Flink parts the tangles; a savepoint can be restored at up to as many workers
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the job is made of."""
+
+    task: Task
+    source: Slices | str  # slices of files, or a URL
+    sink: str  # a folder, a URL, or - for the workers' standard output
+    dead_letters: str | None = None  # a folder
+    parallelism: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict)  # of Flink
+    jars: Sequence[Path] = ()
+
+
+def build(plan: Plan) -> Any:
+    """The environment that holds the job, ready to be executed."""
+    configuration = Configuration()
+    for name, value in plan.settings.items():
+        configuration.set_string(name, value)
+    jars = [path.resolve() for path in plan.jars]
+    if plan.settings.get("execution.target") == "remote":
+        made = get_gateway().jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
+        env = StreamExecutionEnvironment(made(configuration._j_configuration))
+        jars += sorted((Path(pyflink.__file__).parent / "opt").glob("flink-python-*.jar"))
+    else:
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    if jars:
+        env.add_jars(*(path.as_uri() for path in jars))
+    env.set_parallelism(plan.parallelism)
+    env.set_max_parallelism(MOST_PARALLEL)
+    blocks = _blocks(env, plan)
+    told = blocks.key_by(lambda block: block[0], Types.STRING()).process(Deciding(plan.task), Types.STRING())
+    told = told.name("kvec: decide").uid("kvec-decide")
+    _sink(told, plan.sink, "decisions")
+    if plan.dead_letters is not None:
+        _sink(told.get_side_output(BAD), plan.dead_letters, "dead-letters")
+    return env
+
+
+def _blocks(env: Any, plan: Plan) -> Any:
+    """The source, and its rows put together by tangle. One reader keeps their order."""
+    if isinstance(plan.source, Slices):
+        numbers = NumberSequenceSource(0, plan.source.n - 1)
+        slices = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "slices", Types.LONG())
+        slices = slices.uid("kvec-slices").set_parallelism(1)
+        read = slices.flat_map(Reading(plan.task, plan.source)).set_parallelism(1)
+        return read.name("kvec: read").uid("kvec-read")
+    parts = urlsplit(plan.source)
+    if parts.scheme == "socket":
+        rows = DataStream(env._j_stream_execution_environment.socketTextStream(parts.hostname, parts.port))
+        rows = rows.uid("kvec-socket").set_parallelism(1)
+    else:
+        rows = env.from_source(_kafka_source(plan.source), WatermarkStrategy.no_watermarks(), "kafka", Types.STRING())
+        rows = rows.uid("kvec-kafka")
+    parted = rows.flat_map(Arriving(plan.task)).name("kvec: part").uid("kvec-part")
+    return parted.set_parallelism(1) if parts.scheme == "socket" else parted
+
+
+def _sink(lines: Any, where: str, name: str) -> None:
+    if where == "-":
+        lines.print().name(name)
+        return
+    sink = _kafka_sink(where) if where.startswith("kafka://") else _folder(where)
+    lines.sink_to(sink).name(name).uid(f"kvec-{name}")
+
+
+def _folder(path: str) -> Any:
+    """NDJSON files, each whole once the checkpoint is that holds its last line."""
+    return (
+        FileSink.for_row_format(Path(path).resolve().as_uri(), Encoder.simple_string_encoder())
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+        .with_output_file_config(OutputFileConfig.builder().with_part_suffix(".ndjson").build())
+        .build()
+    )
+
+
+def _kafka_source(url: str) -> Any:
+    servers, topic, settings = kafka_parts(url)
+    start = settings.pop("from", "earliest")
+    reset = KafkaOffsetResetStrategy.LATEST if start == "latest" else KafkaOffsetResetStrategy.EARLIEST
+    builder = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(servers)
+        .set_topics(topic)
+        .set_group_id(settings.pop("group", "kvec"))
+        .set_starting_offsets(KafkaOffsetsInitializer.committed_offsets(reset))
+        .set_value_only_deserializer(SimpleStringSchema())
+    )
+    for name, value in settings.items():
+        builder = builder.set_property(name, value)
+    return builder.build()
+
+
+def _kafka_sink(url: str) -> Any:
+    servers, topic, settings = kafka_parts(url)
+    schema = KafkaRecordSerializationSchema.builder().set_topic(topic)
+    builder = (
+        KafkaSink.builder()
+        .set_bootstrap_servers(servers)
+        .set_record_serializer(schema.set_value_serialization_schema(SimpleStringSchema()).build())
+        .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        .set_transactional_id_prefix(settings.pop("prefix", f"kvec-{topic}"))
+    )
+    for name, value in settings.items():
+        builder = builder.set_property(name, value)
+    return builder.build()

@@ -1,0 +1,54 @@
+"""Which worker's a row is: the tangle, or the part of a large one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from zlib import crc32
+
+from kvec.read.arriving import RowReader
+from kvec.read.arriving_forms import JsonLines
+from kvec.words.errors import DataError
+from kvec.words.schema import Schema
+
+
+class Parting:
+    """Names the tangle of a row; of a tangle that is split, with the part by key, or by another column.
+
+    All rows of a key must be in one part: a column by which tangles are split has one value for each key.
+    """
+
+    def __init__(self, schema: Schema, parts: int = 1, by: str = "") -> None:
+        self._reader, self._lines = RowReader(schema), JsonLines()
+        self._parts, self._by = parts, by
+
+    def __call__(self, row: bytes) -> str | None:
+        """The name; None where the row is blank. A row that names nothing is refused."""
+        cells = self._lines.cells(row)
+        if cells is None:
+            return None
+        tangle, key = self._reader.name(cells)
+        if self._parts == 1:
+            return str(tangle)  # 12 and "12" are the same
+        by = cells.get(self._by) if self._by else key
+        return f"{tangle}#{crc32(str(by).encode()) % self._parts}"
+
+    def blocks(self, rows: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+        """Rows put together by name, in order within each; a row that cannot be used goes to the tangle without name.
+
+        There it is refused again, and told.
+        """
+        found: dict[str, list[bytes]] = {}
+        for row in rows:
+            try:
+                name = self(row)
+            except DataError:
+                name = ""
+            if name is not None:
+                found.setdefault(name, []).append(row)
+        return ((name, b"\n".join(some)) for name, some in found.items())
+
+
+def bad_line(row: bytes, problem: str) -> str:
+    """A row that could not be used, as NDJSON."""
+    return json.dumps({"problem": problem, "raw": row.decode("utf-8", "backslashreplace")}, ensure_ascii=False)

@@ -1,0 +1,163 @@
+"""`kvec flink`: what was wished for is checked here, so that it does not fail on a worker; then the job is sent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvec.decide.deployed import load_deployed
+from kvec.decide.stream import Stream
+from kvec.doors.flink.places import newest_state, require_sink, require_source
+from kvec.doors.flink.slices import slices_of
+from kvec.doors.flink.watching import Manner
+from kvec.doors.messages import one_line, say
+from kvec.doors.streaming import every
+from kvec.doors.succeeding import limits_of, require_same_items
+from kvec.words.errors import DataError, SettingError
+from kvec.words.extras import need
+from kvec.words.plain import require_choice
+
+BLOCKS = 16  # slices, or blocks of rows, that go to a worker at once; of single rows it is Flink's own thousand
+
+
+@dataclass(frozen=True)
+class FlinkWishes:
+    """What was asked for on the command line."""
+
+    model: Path
+    source: str
+    sink: str
+    cluster: str = "local"
+    parallelism: int = 1
+    checkpoints: Path | None = None
+    every: str = "30s"
+    start_from: Path | None = None
+    take_over_from: Sequence[Path] = ()
+    split_tangles: int = 1
+    split_by: str = ""
+    linger: float = 0.02
+    event_time: str = "items"
+    dead_letters: str | None = None
+    jars: Sequence[Path] = ()
+    settings: Sequence[str] = ()  # NAME=VALUE of Flink
+    python: str = ""
+    detach: bool = False
+    threshold: float | None = None
+    at: Mapping[str, Any] | None = None
+    limits: Mapping[str, Any] | None = None
+
+
+def submit(wishes: FlinkWishes) -> int:
+    """Check, build and send the job; unless detached, wait for its end. The exit code."""
+    is_files = require_source(wishes.source)
+    require_sink(wishes.sink, "--sink")
+    if wishes.dead_letters is not None:
+        require_sink(wishes.dead_letters, "--dead-letters")
+    require_choice(wishes.event_time, ("items", "wall"), "--event-time")
+    for name, given in (("parallelism", wishes.parallelism), ("split-tangles", wishes.split_tangles)):
+        if given < 1:
+            raise SettingError(f"--{name} is {given}; it must be at least 1")
+    if wishes.split_by and wishes.split_tangles == 1:
+        raise SettingError("--split-by says how tangles are split; say into how many parts with --split-tangles")
+    if wishes.linger < 0:
+        raise SettingError(f"--linger is {wishes.linger}; it must be at least 0 seconds")
+    limits = limits_of(wishes.limits or {})
+    if is_files and (limits.idle is not None or wishes.event_time == "wall"):
+        raise SettingError("--idle and --event-time wall go by the wall clock, which files do not have; use --expiry")
+    model = load_deployed(wishes.model, wishes.at)
+    Stream(model, limits, wishes.threshold)  # what cannot be is refused
+    for path in wishes.take_over_from:
+        require_same_items(load_deployed(path).schema, model.schema, str(wishes.model), str(path))
+    slices = slices_of(wishes.source, model.schema) if is_files else None
+    if slices is not None and not slices.n:
+        raise DataError(f"{wishes.source}: has no rows")
+    settings = settings_of(wishes, is_files)
+    need("pyflink", "kvec flink needs", "flink")
+    from kvec.doors.flink.job import Plan, build
+    from kvec.doors.flink.worker import Task
+
+    task = Task(
+        str(wishes.model.resolve()), tuple(str(path.resolve()) for path in wishes.take_over_from), wishes.at,
+        wishes.threshold, limits,
+        Manner(linger=0.0 if is_files else wishes.linger, by_wall=wishes.event_time == "wall"),
+        wishes.split_tangles, wishes.split_by,
+    )  # fmt: skip
+    plan = Plan(
+        task, slices or wishes.source, wishes.sink, wishes.dead_letters, wishes.parallelism, settings, wishes.jars
+    )
+    return _execute(plan, build, wishes)
+
+
+def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
+    """The settings of the job in Flink's words; those that were given go before ours."""
+    _, seconds = every(wishes.every)
+    if seconds is None:
+        raise SettingError(f"--every is {wishes.every!r}; write a time, as in 30s")
+    python = wishes.python or sys.executable
+    settings = {
+        "pipeline.name": f"kvec {wishes.model.name}",
+        "python.executable": python,
+        "python.client.executable": python,
+        "python.fn-execution.bundle.size": str(BLOCKS if is_files else 1000),
+        "python.fn-execution.bundle.time": str(1000 if is_files else max(int(wishes.linger * 1000), 1)),
+        "python.state.cache-size": "100",  # of tangles the workers remember themselves what they need
+        "state.backend.type": "rocksdb",
+        "execution.checkpointing.incremental": "true",
+        "execution.checkpointing.interval": f"{int(seconds * 1000)}ms",
+        "execution.checkpointing.mode": "EXACTLY_ONCE",
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+        "restart-strategy.type": "exponential-delay",
+    }
+    if wishes.checkpoints is not None:
+        settings["execution.checkpointing.dir"] = wishes.checkpoints.resolve().as_uri()
+    if wishes.start_from is not None:
+        settings["execution.state-recovery.path"] = newest_state(wishes.start_from.resolve()).as_uri()
+    if wishes.cluster != "local":
+        host, _, port = wishes.cluster.rpartition(":")
+        if not host or not port.isdecimal():
+            raise SettingError(f"--cluster is {wishes.cluster}; write host:port of the JobManager's REST, or local")
+        settings |= {"execution.target": "remote", "rest.address": host, "rest.port": port}
+    for given in wishes.settings:
+        name, sign, value = given.partition("=")
+        if not sign or not name.strip():
+            raise SettingError(f"--set is {given!r}; write NAME=VALUE with a setting of Flink")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _execute(plan: Any, build: Any, wishes: FlinkWishes) -> int:
+    job = None
+    try:
+        env = build(plan)
+        job = env.execute_async(plan.settings["pipeline.name"])
+        say(f"job {job.get_job_id()} runs on {wishes.cluster}; its decisions go to {wishes.sink}")
+        if wishes.detach and wishes.cluster != "local":
+            return 0
+        job.get_job_execution_result().result()
+    except KeyboardInterrupt:
+        if job is not None:
+            job.cancel().result()
+        raise
+    except Exception as error:  # py4j's, of whatever the cluster says
+        raise DataError(f"Flink: {explained(str(error))}") from None
+    say(f"the job has ended; all decisions are in {wishes.sink}")
+    return 0
+
+
+def explained(trace: str) -> str:
+    """What a Java trace says, on one line: what kvec refused, else the last cause, and a way out where one is known."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    for line in lines:
+        name, sign, rest = line.partition("Error: ")
+        if sign and "kvec.words.errors." in name:
+            return one_line(rest)
+    causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
+    cause = one_line((causes or lines or ["no more is known"])[-1])
+    if "kafka" in cause.lower() and ("ClassNotFound" in trace or "NoClassDef" in trace or "not callable" in trace):
+        return f"{cause}; Kafka needs Flink's connector: --jar flink-sql-connector-kafka-….jar"
+    if "Connection refused" in trace:
+        return f"{cause}; is the JobManager running there?"
+    return cause

@@ -1,0 +1,110 @@
+"""The words of `kvec flink` on the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from kvec.doors.dialing import At, target_of
+from kvec.doors.limit_flags import Duplicates, Expiry, Idle, Late, MaxCachedItems, MaxLiveKeys, Reorder
+
+_STATE = "State, and going on"
+_LARGE = "One large tangle (see docs/flink.md)"
+
+
+def flink(
+    model: Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written.")],
+    source: Annotated[
+        str,
+        Option(
+            metavar="SOURCE",
+            help="A file (.ndjson, .parquet) or a folder of such, socket://host:port or kafka://broker:9092/topic.",
+        ),
+    ],
+    sink: Annotated[
+        str,
+        Option(metavar="SINK", help="A folder for NDJSON files, kafka://broker:9092/topic, or - (workers' output)."),
+    ],
+    cluster: Annotated[
+        str, Option(metavar="HOST:PORT", help="The JobManager's REST address; local: a small cluster in this process.")
+    ] = "local",
+    parallelism: Annotated[int, Option("-p", "--parallelism", metavar="N", help="Workers that decide.")] = 1,
+    linger: Annotated[
+        float, Option(metavar="SECONDS", help="How long single rows wait for others of their tangle.")
+    ] = 0.02,
+    event_time: Annotated[
+        str, Option(metavar="items|wall", help="Whether the wall clock moves the items' clock while none comes.")
+    ] = "items",
+    dead_letters: Annotated[
+        str | None, Option(metavar="FOLDER", help="Where rows that cannot be used go; else they are left out.")
+    ] = None,
+    threshold: Annotated[
+        float | None, Option(metavar="θ", help="Decide at this halting score, not the model's.", show_default=False)
+    ] = None,
+    at: At = None,
+    jars: Annotated[
+        list[Path] | None, Option("--jar", metavar="FILE", help="A connector of Flink's; can be repeated.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, Option("--set", metavar="NAME=VALUE", help="A setting of Flink's; can be repeated.")
+    ] = None,
+    python: Annotated[
+        str, Option(metavar="FILE", help="The workers' Python, where kvec is installed.", show_default="this one")
+    ] = "",
+    detach: Annotated[bool, Option("--detach", help="Leave when the job runs.")] = False,
+    checkpoints: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Where checkpoints go; all workers must reach it.", rich_help_panel=_STATE),
+    ] = None,
+    every: Annotated[str, Option(metavar="30s", help="How often.", rich_help_panel=_STATE)] = "30s",
+    start_from: Annotated[
+        Path | None,
+        Option(
+            "--from",
+            metavar="FOLDER",
+            help="Go on from a savepoint or checkpoint, or from the newest whole one in a folder.",
+            rich_help_panel=_STATE,
+        ),
+    ] = None,
+    take_over_from: Annotated[
+        list[Path] | None,
+        Option(metavar="MODEL", help="The model of the state, which decides what it began.", rich_help_panel=_STATE),
+    ] = None,
+    split_tangles: Annotated[
+        int, Option(metavar="N", help="Part each tangle into N by key.", rich_help_panel=_LARGE)
+    ] = 1,
+    split_by: Annotated[
+        str,
+        Option(metavar="COLUMN", help="By this column instead; it has one value for a key.", rich_help_panel=_LARGE),
+    ] = "",
+    max_live_keys: MaxLiveKeys = None,
+    max_cached_items: MaxCachedItems = None,
+    expiry: Expiry = None,
+    idle: Idle = None,
+    late: Late = None,
+    reorder: Reorder = None,
+    duplicates: Duplicates = None,
+) -> None:
+    """Decide on Apache Flink: the same stream, keyed by tangle, on as many machines as the cluster has.
+
+    Limits hold for each tangle by itself.
+    """
+    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(threads, "1")
+    from kvec.doors.flink.submitting import FlinkWishes, submit
+
+    given = {
+        "max_live_keys": max_live_keys, "max_cached_items": max_cached_items, "expiry": expiry, "idle": idle,
+        "late": late, "reorder": reorder, "duplicates": duplicates,
+    }  # fmt: skip
+    limits = {name: value for name, value in given.items() if value is not None}
+    code = submit(FlinkWishes(
+        model, source, sink, cluster, parallelism, checkpoints, every, start_from, tuple(take_over_from or ()),
+        split_tangles, split_by, linger, event_time, dead_letters, tuple(jars or ()), tuple(settings or ()), python,
+        detach, threshold, target_of(at), limits,
+    ))  # fmt: skip
+    raise typer.Exit(code)

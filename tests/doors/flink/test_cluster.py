@@ -1,0 +1,104 @@
+"""A real Flink: left out where Java or apache-flink is missing, unless KVEC_FLINK=must wants it.
+
+apache-flink lives in an environment of its own (`make flink`); KVEC_FLINK_PYTHON names its Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from benchmarks.flink.cluster import Cluster, missing
+from tests.doors.made import Trained
+from tests.doors.streamed import assert_same, decided, streamed
+
+ROOT = Path(__file__).resolve().parents[3]
+PYTHON = os.environ.get("KVEC_FLINK_PYTHON", str(ROOT / ".venv-flink" / "bin" / "python"))
+PATIENCE = 400  # seconds; machines may be busy
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needed() -> None:
+    if reason := missing(PYTHON):
+        (pytest.fail if os.environ.get("KVEC_FLINK") == "must" else pytest.skip)(reason)
+
+
+def submit(*arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [PYTHON, "-m", "kvec", "flink", *map(str, arguments)], env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def told(folder: Path, whole: Path) -> dict[str, Any]:
+    """The decisions in the files of a sink; files that are not whole yet have names that begin with a dot."""
+    whole.write_text("".join(path.read_text() for path in sorted(folder.glob("[!.]*.ndjson"))), encoding="utf-8")
+    return decided(whole)
+
+
+@pytest.mark.slow
+def test_killed_and_rescaled_it_says_what_one_process_says(
+    lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two TaskManagers, of which one is killed, twice; then from a savepoint at another parallelism."""
+    copies = [
+        pl.read_parquet(lively.items).with_columns(pl.format("{}-{}", "tangle", pl.lit(copy)).alias("tangle"))
+        for copy in range(40)
+    ]
+    items = tmp_path / "items.ndjson"
+    pl.concat(copies).sort("time", maintain_order=True).write_ndjson(items)
+    streamed(lively.model, items, "-o", tmp_path / "alone.ndjson")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    common = (
+        "--source", items, "--sink", tmp_path / "out", "--checkpoints", tmp_path / "kept", "--every", "0.3s",
+        "--set", "python.fn-execution.bundle.size=2", "--detach",
+    )  # fmt: skip
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with Cluster(PYTHON, folder, slots=1) as cluster:
+        for _ in range(2):
+            cluster.add_worker()
+        cluster.wait_for_workers(2, PATIENCE)
+        job = sent(lively.model, *common, "-p", "2", "--cluster", cluster.address)
+        for _ in range(2):
+            cluster.wait_for_checkpoints(job, 1, PATIENCE)
+            assert cluster.state(job) != "FINISHED", "it must be killed while it works"
+            cluster.kill_worker(cluster.workers[0])
+            cluster.add_worker()
+        cluster.wait_for_checkpoints(job, 1, PATIENCE)
+        assert cluster.state(job) != "FINISHED", "it must be stopped while it works"
+        savepoint = cluster.stop(job, tmp_path / "saved", PATIENCE)
+        cluster.add_worker()
+        cluster.wait_for_workers(3, PATIENCE)
+        more = sent(lively.model, *common, "-p", "3", "--cluster", cluster.address, "--from", savepoint)
+        cluster.wait("the end", lambda: cluster.state(more) == "FINISHED", PATIENCE)
+    assert_same(told(tmp_path / "out", tmp_path / "all.ndjson"), decided(tmp_path / "alone.ndjson"))
+
+
+def sent(*arguments: str | Path) -> str:
+    """Submit a job that is left to the cluster; its id."""
+    process = submit(*arguments)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    found = re.search(r"job ([0-9a-f]{32}) runs on", said)
+    assert found is not None, said
+    return found[1]
+
+
+def test_what_a_worker_loads_is_slim(lively: Trained) -> None:
+    """A worker runs where PyTorch is not even installed."""
+    code = (
+        "import sys, kvec.doors.flink.worker\n"
+        f"from kvec.decide.deployed import load_deployed; load_deployed({str(lively.model)!r})\n"
+        "print(sorted({'torch', 'matplotlib', 'sklearn'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([PYTHON, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.replace("'", '"')) == []

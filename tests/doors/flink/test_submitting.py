@@ -1,0 +1,83 @@
+"""`kvec flink` on the command line, as far as it goes without Flink."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.doors.made import Trained
+
+from kvec.doors.flink.places import newest_state
+from kvec.doors.flink.submitting import FlinkWishes, explained, settings_of
+from kvec.words.errors import SettingError
+
+WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--source", "http://here"), "http:// is not known; Flink's sources are files, socket:// and kafka://"),
+        (("--source", "socket://here"), "write socket://host:port"),
+        (("--source", "kafka://here"), "write kafka://broker:9092/topic"),
+        (("--sink", "tcp://here"), "--sink is tcp://here; it can be a folder"),
+        (("--parallelism", "0"), "--parallelism is 0; it must be at least 1"),
+        (("--split-by", "way"), "say into how many parts with --split-tangles"),
+        (("--linger", "-1"), "--linger is -1.0; it must be at least 0 seconds"),
+        (("--idle", "3"), "go by the wall clock, which files do not have; use --expiry"),
+        (("--event-time", "now"), "--event-time is 'now'; it can be items, wall"),
+        (("--every", "100"), "--every is '100'; write a time, as in 30s"),
+        (("--cluster", "here"), "--cluster is here; write host:port"),
+        (("--set", "fast"), "--set is 'fast'; write NAME=VALUE"),
+        (("--from", "nowhere"), "holds no whole checkpoint or savepoint"),
+        (("--expiry", "-1"), "--expiry is -1.0; it must be at least 0 seconds"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_sent(
+    words: tuple[str, ...], said: str, lively: Trained, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    common = {"--source": lively.items, "--sink": str(tmp_path / "out")} | dict(
+        zip(words[::2], words[1::2], strict=True)
+    )
+    assert said in refused("flink", lively.model, *(word for pair in common.items() for word in pair))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyflink") is not None, reason="pyflink is here")
+def test_without_flink_it_says_how_to_install_it(lively: Trained, tmp_path: Path, refused: Callable[..., str]) -> None:
+    said = refused("flink", lively.model, "--source", lively.items, "--sink", tmp_path / "out")
+    assert said == "kvec: kvec flink needs pyflink; pip install 'kvec[flink]'"
+
+
+def test_settings_that_are_given_go_before_ours(tmp_path: Path) -> None:
+    found = settings_of(replace(WISHES, settings=("state.backend.type=hashmap",), checkpoints=tmp_path), True)
+    assert found["state.backend.type"] == "hashmap"
+    assert found["execution.checkpointing.dir"] == tmp_path.resolve().as_uri()
+    assert found["execution.checkpointing.interval"] == "30000ms"
+    remote = settings_of(replace(WISHES, cluster="here:8081", linger=0.05), False)
+    assert (remote["rest.address"], remote["rest.port"], remote["execution.target"]) == ("here", "8081", "remote")
+    assert remote["python.fn-execution.bundle.time"] == "50"
+
+
+def test_only_whole_checkpoints_are_gone_on_with(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        (tmp_path / "job" / f"chk-{number}").mkdir(parents=True)
+    with pytest.raises(SettingError, match="none has a file _metadata"):
+        newest_state(tmp_path)
+    for number in (1, 2):
+        (tmp_path / "job" / f"chk-{number}" / "_metadata").write_text("x")
+    assert newest_state(tmp_path).name == "chk-2"
+    assert newest_state(tmp_path / "job" / "chk-1").name == "chk-1"
+
+
+def test_a_trace_is_told_on_one_line() -> None:
+    trace = "java.X: no\n\tat a.b\nCaused by: java.Y: RuntimeException: Error from the worker\n"
+    assert explained(trace) == "java.Y: RuntimeException: Error from the worker"
+    ours = trace + "  kvec.words.errors.ModelError: model: no such\nCaused by: java.Z: gone"
+    assert explained(ours) == "model: no such"
+    kafka = "Caused by: java.lang.ClassNotFoundException: org.apache.flink.connector.kafka.source.KafkaSource"
+    assert explained(kafka).endswith("--jar flink-sql-connector-kafka-….jar")
+    assert explained("Caused by: java.net.ConnectException: Connection refused").endswith("running there?")
+    assert explained("") == "no more is known"
