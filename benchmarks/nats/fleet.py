@@ -3,8 +3,8 @@
     python benchmarks/nats/fleet.py fgnet_d1.parquet --schema examples/schemas/fgnet_d1.toml --items 200000
 
 First one process streams the items from a file: its decisions are what the fleet's must be, and its rate the yardstick.
-Then a fleet works off items that are there already (throughput, from the first decision to the last), keeps up with items at a steady rate (latency), and at
-that rate has workers and the server killed with SIGKILL.
+Then a fleet works off items that are there already (throughput, from the first decision to the last), keeps up with
+items at a steady rate (latency), and at that rate has workers and the server killed with SIGKILL.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Server:
             js = link.jetstream(timeout=60)
             found: list[tuple[float, dict[str, Any]]] = []
             reader = await js.pull_subscribe(f"{stream}.*", stream=stream, config=api.ConsumerConfig(
-                ack_policy=api.AckPolicy.NONE,
+                ack_policy=api.AckPolicy.NONE, inactive_threshold=600,
             ))  # fmt: skip
             pending = (await reader.consumer_info()).num_pending
             while pending:

@@ -262,10 +262,6 @@ class Stream:
         """Write the whole stream into one file, its model included; `note` is kept beside it."""
         write_state(path, *self._noted(note))
 
-    def to_bytes(self, note: Mapping[str, Any] | None = None) -> bytes:
-        """What `save` would write, for places that are no files."""
-        return pack(*self._noted(note), "the stream")
-
     def _noted(self, note: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         if note is not None and not isinstance(note, Mapping):
             raise SettingError(f"the note is {shown(note)}; it must map names to plain data")
@@ -355,8 +351,13 @@ def resume(path: str | Path) -> Stream:
         return Stream.from_plain(facts, arrays)
 
 
+def save_bytes(stream: Stream, note: Mapping[str, Any] | None = None) -> bytes:
+    """What `save` would write, for places that are no files."""
+    return pack(*stream._noted(note), "the stream")
+
+
 def resume_bytes(content: bytes, name: str) -> Stream:
-    """The same from what `to_bytes` gave; `name` is for messages."""
+    """Go on with what `save_bytes` gave; `name` is for messages."""
     facts, arrays = unpack(content, name)
     with as_damage(name):
         return Stream.from_plain(facts, arrays)

@@ -46,8 +46,8 @@ def stream(
             "--output",
             "--sink",
             metavar="FILE",
-            help="A .ndjson file for the decisions, else (or -) the standard output; of items on NATS a stream there. "
-            "With a new --state a file must not hold anything yet.",
+            help="A .ndjson file for the decisions, else (or -) the standard output. With a new --state it must not "
+            "hold anything yet. Of items on NATS: nats://server:4222/stream.",
         ),
     ] = None,
     form: Annotated[

@@ -87,7 +87,7 @@ class Server:
         """The messages of a stream on a subject, with their subjects."""
 
         async def read(link: Link) -> list[tuple[str, bytes]]:
-            config = link.api.ConsumerConfig(ack_policy=link.api.AckPolicy.NONE)
+            config = link.api.ConsumerConfig(ack_policy=link.api.AckPolicy.NONE, inactive_threshold=600)
             reader = await link.js.pull_subscribe(subject, stream=stream, config=config)
             pending = (await reader.consumer_info()).num_pending
             found: list[tuple[str, bytes]] = []

@@ -39,6 +39,7 @@ class Intake:
         self._stem, self._name = f"{group}-{number}-", f"{group}-{number}-{epoch}"
         self._number = number
         self._inbox = ""
+        self._last = 0  # the place in the stream of the newest one
         self._asked = 0  # messages that were asked for, and have not come yet
         self._waiting: deque[Message] = deque()
         self._subscription: Any = None
@@ -87,11 +88,24 @@ class Intake:
     async def _hear(self, message: Any) -> None:
         if not message.reply:  # the server says how a request ended
             headers = message.headers or {}
-            self._is_gone = headers.get("Status") in ("409", "503") and "xceeded" not in headers.get("Description", "")
+            is_end = headers.get("Status") in ("409", "503") and "xceeded" not in headers.get("Description", "")
+            self._is_gone = self._is_gone or is_end
             self._asked -= int(headers.get("Nats-Pending-Messages", 0))
         else:
             self._asked -= 1
-            number = int(message.reply.split(".")[-4])
-            is_close = message.headers is not None and CLOSE in message.headers
-            self._waiting.append(Message(number, message.data, is_close, message.reply))
+            number = place_of(message.reply)
+            if number > self._last:  # else it comes again
+                self._last = number
+                is_close = message.headers is not None and CLOSE in message.headers
+                self._waiting.append(Message(number, message.data, is_close, message.reply))
         self._wake()
+
+
+def place_of(reply: str) -> int:
+    """A message's place in its stream, as the subject for its acknowledgement has it, with or without a domain.
+
+    >>> place_of("$JS.ACK.items.kvec-0-1.1.17.3.1700000000.0"), place_of("$JS.ACK._.h4sh.items.c.1.17.3.1700.0.r4nd")
+    (17, 17)
+    """
+    words = reply.split(".")
+    return int(words[5] if len(words) == 9 else words[7])

@@ -53,7 +53,7 @@ class Leases:
         self._leases: dict[int, Lease] = {}
         self.terms: dict[str, Any] = {}  # what all workers have agreed upon
         self._terms_at = 0
-        self.beaten = time.monotonic()
+        self._looked = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -76,7 +76,11 @@ class Leases:
 
     def live(self) -> set[str]:
         """The workers that were heard within a lease's time, this one among them."""
-        since = time.monotonic() - self._seconds
+        now = time.monotonic()
+        if now - self._looked > self._seconds / 2:  # asleep itself, it cannot tell who else was
+            self._workers = dict.fromkeys(self._workers, now)
+        self._looked = now
+        since = now - self._seconds
         return {name for name, heard in self._workers.items() if heard >= since} | {self.me}
 
     def owners(self) -> dict[int, str]:
@@ -146,7 +150,6 @@ class Leases:
 
     async def _beat(self) -> None:
         await self._link.ask(self._bucket.put(WORKER + self.me, b"%d" % time.time()))
-        self.beaten = time.monotonic()
 
     async def _go_on_beating(self) -> None:
         try:

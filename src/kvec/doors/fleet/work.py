@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvec.decide.deployed import Deployed
-from kvec.decide.stream import Stream, resume_bytes
+from kvec.decide.stream import Stream, resume_bytes, save_bytes
 from kvec.doors.fleet.ground import Subjects
 from kvec.doors.fleet.intake import Intake, Message
 from kvec.doors.fleet.leases import Lease, LeaseLost, Leases
@@ -142,7 +142,7 @@ class Work:
         await self._sink.settle()
         name = f"{self.number}.{self.lease.epoch}.{self._n_saved}"
         before = self.lease.state
-        await self._states.save(name, self.stream.to_bytes({
+        await self._states.save(name, save_bytes(self.stream, {
             "position": self.position, "sink": self._sink.last, "known": sorted(self._sink.known),
             "reader": self.reader.to_plain(),
             **({} if self._watcher is None else {"watched": self._watcher.to_plain()}),

@@ -1,0 +1,70 @@
+"""Who counts as lost, by the clock of the one who watches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kvec.doors.fleet import leases as module
+from kvec.doors.fleet.leases import Lease, Leases
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that the test moves."""
+    moved = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: moved.now))
+    return moved
+
+
+def entry(key: str, value: bytes = b"", revision: int = 1, operation: str | None = None) -> Any:
+    return SimpleNamespace(key=key, value=value, revision=revision, operation=operation)
+
+
+def watching() -> Leases:
+    made: Any = None
+    return Leases(made, made, "me", 10.0)
+
+
+def test_who_is_silent_for_a_lease_is_lost(clock: SimpleNamespace) -> None:
+    leases = watching()
+    for name in ("worker.a", "worker.b", "worker.me"):
+        leases._hear(entry(name))
+    assert leases.live() == {"a", "b", "me"}
+    for _ in range(3):
+        clock.now += 4
+        leases._hear(entry("worker.b"))
+        last = leases.live()
+    assert last == {"b", "me"}
+    leases._hear(entry("worker.b", operation="PURGE"))
+    assert leases.live() == {"me"}
+
+
+def test_who_was_asleep_cannot_tell_who_else_was(clock: SimpleNamespace) -> None:
+    leases = watching()
+    leases._hear(entry("worker.a"))
+    clock.now += 100
+    assert leases.live() == {"a", "me"}
+    for _ in range(3):
+        clock.now += 4
+        last = leases.live()
+    assert last == {"me"}
+
+
+def test_the_newest_note_counts(clock: SimpleNamespace) -> None:
+    leases, mine = watching(), Lease("me", 3, "0.2.1", 17)
+    leases._hear(entry("partition.0", mine.to_bytes(), 5))
+    assert leases.owners() == {0: "me"}
+    assert leases._leases[0] == replace(mine, revision=5)
+    assert leases.is_mine(0, 3) and leases.is_mine(0, 4) and not leases.is_mine(0, 2)
+    leases._hear(entry("partition.0", Lease("old", 2).to_bytes(), 4))
+    assert leases.owners() == {0: "me"}
+    leases._hear(entry("partition.0", Lease("other", 4).to_bytes(), 6))
+    assert leases.owners() == {0: "other"} and not leases.is_mine(0, 3)
+    leases._hear(entry("partition.0", operation="DEL", revision=7))
+    assert leases.owners() == {0: "other"}
+    leases._hear(entry("terms", b'{"model": "x"}', 8))
+    assert leases.terms == {"model": "x"}
