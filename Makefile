@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DATA ?= demo/train.parquet
 SCHEMA ?=
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check format bench audit clean
 
 help:
 	@echo "make setup    create .venv and install kvec with all it needs"
@@ -15,6 +15,7 @@ help:
 	@echo "make check    ruff, mypy and the rule of imports"
 	@echo "make format   let ruff tidy up"
 	@echo "make bench    speed and memory of reading and training, on an idle machine (DATA=table, SCHEMA=toml)"
+	@echo "make audit    known weaknesses of installed packages; asks pypi.org, or OSV=http://mirror/v1/query"
 	@echo "make clean    remove what was made"
 
 setup: $(READY)
@@ -46,6 +47,10 @@ bench: $(READY)
 	@test -e "$(DATA)" || { echo "there is no $(DATA); make demo makes it, or: make bench DATA=flows.parquet"; exit 2; }
 	$(BIN)/python benchmarks/read/bench.py
 	$(BIN)/python benchmarks/train/bench.py "$(DATA)" $(if $(SCHEMA),--schema "$(SCHEMA)")
+
+audit: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	@$(BIN)/pip-audit --skip-editable --progress-spinner off $(if $(OSV),-s osv --osv-url "$(OSV)") || { echo "it found something, or could not ask: it needs pypi.org, or OSV=http://mirror/v1/query"; exit 1; }
 
 clean:
 	rm -rf $(VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
