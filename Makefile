@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DATA ?= demo/train.parquet
 SCHEMA ?=
 
-.PHONY: help setup demo test check format bench flink clean
+.PHONY: help setup demo test check format bench flink audit clean
 
 help:
 	@echo "make setup    create .venv and install kvec with all it needs"
@@ -16,6 +16,7 @@ help:
 	@echo "make format   let ruff tidy up"
 	@echo "make bench    speed and memory of reading and training, on an idle machine (DATA=table, SCHEMA=toml)"
 	@echo "make flink    create .venv-flink for jobs on Flink and their tests (they need Java 17 too)"
+	@echo "make audit    known weaknesses of installed packages; asks pypi.org, or OSV=http://mirror/v1/query"
 	@echo "make clean    remove what was made"
 
 setup: $(READY)
@@ -54,6 +55,10 @@ flink: .venv-flink/.ready
 	$(PYTHON) -m venv .venv-flink
 	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-flink.txt
 	@touch .venv-flink/.ready
+
+audit: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	@$(BIN)/pip-audit --skip-editable --progress-spinner off $(if $(OSV),-s osv --osv-url "$(OSV)") || { echo "it found something, or could not ask: it needs pypi.org, or OSV=http://mirror/v1/query"; exit 1; }
 
 clean:
 	rm -rf $(VENV) .venv-flink demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -95,3 +95,23 @@ def test_while_a_newer_model_takes_over_each_item_is_heard_once() -> None:
     stream.listen(None)
     stream.feed_many(items(10))
     assert len(ears.said) == 80
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
+def test_after_a_newer_model_took_over_decided_sequences_are_heard_too(threshold: float) -> None:
+    stream, ears = Stream(MODEL, threshold=threshold), Ears()
+    stream.listen(ears)
+    for n, model in enumerate((OTHER, MODEL, OTHER), 1):
+        stream.feed_many(items(40))
+        stream.take_over(model, threshold=threshold)
+        assert len(ears.said) == 40 * n
+    for item in items(40):
+        stream.feed(item)
+    assert len(ears.said) == 160
+    stream.finish_old()
+    n_ended = len(ears.ended)
+    stream.feed_many(items(40))
+    assert len(ears.said) == 200
+    stream.close()
+    assert len(ears.ended) > n_ended
+    assert stream.n_live == 0

@@ -16,7 +16,7 @@ from tests.properties.stories import MODEL, changed
 
 from kvec import __version__
 from kvec.decide.deployed import Deployed
-from kvec.decide.snapshot import CARD, FORMAT, OLDEST, read_state, write_state
+from kvec.decide.snapshot import CARD, FORMAT, OLDEST, SLICE, read_state, write_state
 from kvec.decide.stream import Stream, resume
 from kvec.words.errors import DataError, ModelError
 from kvec.words.items import Item
@@ -210,3 +210,27 @@ def test_a_state_keeps_its_precision(tmp_path: Path, dtype: type) -> None:
     assert again.feed(item) + again.close() == stream.feed(item) + stream.close()
     facts, _ = again.to_plain()
     assert facts["dtype"] == np.dtype(dtype).name
+
+
+def test_long_lists_are_written_in_slices_and_read_as_they_were(tmp_path: Path) -> None:
+    rows: list[Any] = [["k", {"size": i, "way": None}, i / 7, True] for i in range(2 * SLICE + 3)]
+    facts = {
+        "engines": [{"raw": rows, "few": [], "none": {}, "deep": {"a": [{"b": [{}]}]}}],
+        "note": {"ids": rows[:SLICE]},
+    }
+    arrays = {f"{i}": np.arange(i * 5, dtype=kind).reshape(5, i) for i, kind in enumerate("?bBhHiIlLefd")}
+    write_state(tmp_path / "state", {**facts, "numbers": {1: 2}}, arrays)
+    card, found = read_state(tmp_path / "state")
+    assert {name: card[name] for name in facts} == facts and card["numbers"] == {"1": 2}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+
+
+def test_a_copy_stays_as_it_is_while_the_stream_goes_on() -> None:
+    stream = waiting()
+    facts, arrays = stream.noted({"place": 1})
+    before = json.dumps(facts), {name: array.tobytes() for name, array in arrays.items()}
+    stream.feed_many([Item("t", i % 5, {"size": i % 3, "way": "in"}, 3.0 + i, i % 7 == 0) for i in range(50)])
+    stream.close()
+    assert (json.dumps(facts), {name: array.tobytes() for name, array in arrays.items()}) == before

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.doors.made import Trained
 
 from kvec.decide.deployed import load_deployed
+from kvec.decide.snapshot import write_state
 from kvec.decide.stream import Stream
 from kvec.doors.journal import Entry
 from kvec.doors.keeping import SNAPSHOT, Keeper
@@ -63,3 +67,49 @@ def test_a_folder_that_was_begun_and_never_saved_in_is_taken_again(tmp_path: Pat
     (tmp_path / "kept" / "lock").unlink()
     with pytest.raises(SettingError, match=r"kept: holds other things, such as decisions\.ndjson, and no state"):
         Keeper(tmp_path / "kept")
+
+
+def test_while_a_snapshot_is_being_written_the_one_before_and_all_journals_stand(
+    lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+
+    def slowly(*given: Any) -> None:
+        assert release.wait(60)
+        write_state(*given)
+
+    stream = Stream(load_deployed(lively.model))
+    keeper = Keeper(tmp_path / "kept")
+    keeper.save(stream, {"place": 1})
+    keeper.journal.add(Entry(1.0, [Arrived(1, b"one")]))
+    monkeypatch.setattr("kvec.doors.keeping.write_state", slowly)
+    keeper.save_apart(stream, {"place": 2})
+    assert keeper.is_saving
+    keeper.settle()  # waits for nothing
+    keeper.journal.add(Entry(2.0, [Arrived(2, b"two")]))
+    shutil.copytree(tmp_path / "kept", tmp_path / "killed")
+    release.set()
+    keeper.settle(waits=True)
+    assert not keeper.is_saving
+    keeper.close()
+
+    for folder, place, rows in (("killed", 1, [b"one", b"two", b"three"]), ("kept", 2, [b"two", b"three"])):
+        keeper = Keeper(tmp_path / folder)
+        resumed = keeper.resume()
+        assert resumed is not None and resumed.note["place"] == place
+        keeper.journal.add(Entry(3.0, [Arrived(3, b"three")]))
+        assert [entry.arrived[0].content for entry in keeper.entries()] == rows
+        keeper.close()
+
+    older, newer = sorted((tmp_path / "killed").glob("journal.*"))
+    newer.write_bytes(newer.read_bytes()[:-20])
+    keeper = Keeper(tmp_path / "killed")
+    keeper.resume()
+    assert [entry.arrived[0].content for entry in keeper.entries()] == [b"one", b"two"]  # torn, and never counted
+    keeper.close()
+    older.write_bytes(older.read_bytes()[:-20])
+    keeper = Keeper(tmp_path / "killed")
+    keeper.resume()
+    with pytest.raises(ModelError, match=r"journal\.000001 is damaged"):
+        list(keeper.entries())
+    keeper.close()

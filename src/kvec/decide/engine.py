@@ -356,7 +356,7 @@ class Engine:
             ]
             for tangle, one in self.held.items()
         ]
-        counts = {"counters": vars(self.counters), "until": self.until, "n_waiting": self.n_waiting}
+        counts = {"counters": dict(vars(self.counters)), "until": self.until, "n_waiting": self.n_waiting}
         return facts | {"held": held} | counts, arrays
 
     def restore(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kvec.decide.deployed import Deployed
 from kvec.decide.engine import Engine
 from kvec.decide.kernel import Arriving, Floats, Kernel, Memory
 from kvec.decide.succession import replay
-from kvec.tangle.live import Remembered
+from kvec.tangle.live import Remembered, TangleState
 from kvec.tangle.visibility import PaperRule, Rule, make_rule
 from kvec.words.config import Encoder
 from kvec.words.items import Item
+from kvec.words.limits import Limits
 
 KINDS = {"own": "own", "value-correlated": "value"}  # what a rule may call them; all else is other
 
@@ -67,27 +70,51 @@ class Noting(Kernel):
         return weights, total
 
 
-def look_back(engine: Engine, tangle: str | int, most: int = 24) -> LookedBack | None:
-    """Where the items of a tangle looked, each at its `most` heaviest; None where nothing of it is remembered."""
+@dataclass(frozen=True)
+class Recalled:
+    """A copy of what a stream remembers of a tangle; the stream may go on meanwhile."""
+
+    model: Deployed
+    limits: Limits
+    threshold: float
+    tangle: TangleState
+    remembered: tuple[Remembered, ...]
+
+    @property
+    def mark(self) -> tuple[Any, ...]:
+        """Two copies of a tangle with the same mark look alike."""
+        return self.tangle.n_arrived, len(self.remembered), self.model.hash, self.threshold, self.model.delay_cost
+
+    def looked(self, most: int = 24) -> LookedBack:
+        """Where the items looked, each at its `most` heaviest."""
+        fresh = Engine(self.model, self.limits, self.threshold, np.float64, kernel=Noting)
+        remembered = self.remembered
+        replay(fresh, [self.tangle], remembered)
+        kernel, rule = fresh.runner.kernel, make_rule(self.model.config.visibility)
+        assert isinstance(kernel, Noting)
+        places: dict[int, int] = {}
+        looks: list[tuple[Glance, ...]] = []
+        for rows, starts, seen, relation, shares in kernel.noted:
+            for i, row in enumerate(rows.tolist()):
+                places[row] = here = len(looks)
+                pairs = range(int(starts[i]), int(starts[i + 1]))
+                heaviest = sorted(pairs, key=lambda p: -shares[p])[:most]
+                looks.append(tuple(
+                    Glance(there, float(shares[p]), _kind(rule, remembered[here], remembered[there], int(relation[p])))
+                    for p, there in ((p, places[int(seen[p])]) for p in heaviest)
+                ))  # fmt: skip
+        return LookedBack(tuple(one.item for one in remembered), tuple(one.number for one in remembered), tuple(looks))
+
+
+def recall(engine: Engine, tangle: str | int) -> Recalled | None:
+    """A copy of what an engine remembers of a tangle; None where nothing is."""
     state = engine.arrivals.tangles.get(tangle)
     if state is None:
         return None
-    fresh = Engine(engine.model, engine.limits, engine.threshold, np.float64, kernel=Noting)
-    remembered = replay(fresh, engine, [state])
-    kernel, rule = fresh.runner.kernel, make_rule(engine.model.config.visibility)
-    assert isinstance(kernel, Noting)
-    places: dict[int, int] = {}
-    looks: list[tuple[Glance, ...]] = []
-    for rows, starts, seen, relation, shares in kernel.noted:
-        for i, row in enumerate(rows.tolist()):
-            places[row] = here = len(looks)
-            pairs = range(int(starts[i]), int(starts[i + 1]))
-            heaviest = sorted(pairs, key=lambda p: -shares[p])[:most]
-            looks.append(tuple(
-                Glance(there, float(shares[p]), _kind(rule, remembered[here], remembered[there], int(relation[p])))
-                for p, there in ((p, places[int(seen[p])]) for p in heaviest)
-            ))  # fmt: skip
-    return LookedBack(tuple(one.item for one in remembered), tuple(one.number for one in remembered), tuple(looks))
+    raw = engine.arrivals.sightings.raw
+    still = replace(state, rows=state.rows.copy(), live=OrderedDict(), holders={}, alike={})
+    remembered = tuple(raw[row] for row in state.rows)
+    return Recalled(engine.model, engine.limits, engine.threshold, still, remembered)
 
 
 def _kind(rule: Rule, one: Remembered, other: Remembered, relation: int) -> str:

@@ -155,8 +155,9 @@ class Monitor:
         return {
             "tests": {name: test.to_plain() for name, test in self._tests.items()},
             "units": [[number, asdict(unit)] for number, unit in self._units.items()],
-            "open": self._open, "awaited": self._awaited, "capital": self._capital, "largest": self._largest,
-            "alarms": [asdict(alarm) for alarm in self._alarms], "n": self._n, "block": self._block,
+            "open": dict(self._open), "awaited": {name: list(one) for name, one in self._awaited.items()},
+            "capital": list(self._capital), "largest": self._largest,
+            "alarms": [asdict(alarm) for alarm in self._alarms], "n": dict(self._n), "block": self._block,
             "awaits_labels": self._awaits_labels,
         }  # fmt: skip
 

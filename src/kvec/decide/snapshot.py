@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
-from safetensors.numpy import save as save_arrays
 
 from kvec import __version__
 from kvec.decide.folder import FORMAT, OLDEST
@@ -22,15 +21,15 @@ from kvec.words.errors import ModelError
 
 HASH = 32  # bytes in front of the arrays
 CARD = "kvec"  # the name of the plain data among them
+KINDS = {"f2": "F16", "f4": "F32", "f8": "F64", "i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64"}  # of safetensors
+KINDS |= {"u1": "U8", "u2": "U16", "u4": "U32", "u8": "U64", "b1": "BOOL"}
+SLICE = 1024  # entries of a list that become JSON at once
+PIECE = 1 << 20  # bytes that are hashed and written at once
 
 
 def pack(facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], where: str | Path) -> bytes:
     """A state as bytes, the hash first; `format` is that of its models, `where` stands in messages."""
-    try:
-        card = json.dumps({"format": OLDEST, "kvec": __version__, **facts}, default=_plain).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ModelError(f"{where}: an item's value or the note cannot be kept in a state: {error}") from None
-    content = save_arrays({**arrays, CARD: np.frombuffer(card, np.uint8)})
+    content = b"".join(_pieces(facts, arrays, where))
     return hashlib.blake2b(content, digest_size=HASH).digest() + content
 
 
@@ -54,13 +53,21 @@ def unpack(whole: bytes, where: str | Path) -> tuple[dict[str, Any], dict[str, n
 
 
 def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write a state whole or not at all; it is on the disk before this returns."""
+    """Write what `pack` gives, whole or not at all; it is on the disk before this returns.
+
+    It is written in pieces, so that another thread that runs the stream meanwhile is never held up for long.
+    """
     path = Path(path)
-    whole = pack(facts, arrays, path)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    found = hashlib.blake2b(digest_size=HASH)
     try:
         with fresh.open("wb") as out:
-            out.write(whole)
+            out.write(bytes(HASH))
+            for piece in _pieces(facts, arrays, path):
+                found.update(piece)
+                out.write(piece)
+            out.seek(0)
+            out.write(found.digest())
             out.flush()
             os.fsync(out.fileno())
         fresh.replace(path)
@@ -79,6 +86,50 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[
     except OSError as error:
         raise ModelError(f"{path}: cannot read the state: {error.strerror or error}") from None
     return unpack(whole, path)
+
+
+def _pieces(
+    facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], where: str | Path
+) -> Iterator[bytes | memoryview]:
+    """All in the form of safetensors, a piece after the other; its own writer needs all arrays at once, twice."""
+    try:
+        card = "".join(_json({"format": OLDEST, "kvec": __version__, **facts})).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"{where}: an item's value or the note cannot be kept in a state: {error}") from None
+    told_of = {**arrays, CARD: np.frombuffer(card, np.uint8)}
+    ordered = sorted(told_of.items(), key=lambda one: (-one[1].dtype.itemsize, one[0]))  # aligned, as it wants them
+    header, start = {}, 0
+    for name, array in ordered:
+        end = start + array.nbytes
+        header[name] = {"dtype": KINDS[array.dtype.str[1:]], "shape": list(array.shape), "data_offsets": [start, end]}
+        start = end
+    told = json.dumps(header).encode()
+    told += b" " * (-len(told) % 8)
+    yield len(told).to_bytes(8, "little") + told
+    for _, array in ordered:
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        for first in range(0, len(flat), PIECE):
+            yield flat[first : first + PIECE].data
+
+
+def _json(value: Any, depth: int = 3) -> Iterator[str]:
+    """Plain data as JSON, a piece after the other: long lists in slices, what lies deep as it is."""
+    if isinstance(value, list) and len(value) > SLICE:
+        for first in range(0, len(value), SLICE):
+            yield ("," if first else "[") + json.dumps(value[first : first + SLICE], default=_plain)[1:-1]
+        yield "]"
+    elif isinstance(value, list) and depth:
+        for i, one in enumerate(value):
+            yield "," if i else "["
+            yield from _json(one, depth - 1)
+        yield "]" if value else "[]"
+    elif isinstance(value, dict) and depth and all(isinstance(name, str) for name in value):
+        for i, (name, one) in enumerate(value.items()):
+            yield ("," if i else "{") + json.dumps(name) + ":"
+            yield from _json(one, depth - 1)
+        yield "}" if value else "{}"
+    else:
+        yield json.dumps(value, default=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -20,11 +20,11 @@ from kvec.decide.deployed import Deployable, Deployed, deployed
 from kvec.decide.engine import Counters, Engine
 from kvec.decide.folder import as_damage, format_of
 from kvec.decide.hearing import Listener
-from kvec.decide.looking_back import LookedBack, look_back
+from kvec.decide.looking_back import LookedBack, Recalled, recall
 from kvec.decide.models import Models, named
 from kvec.decide.promise import Promise
 from kvec.decide.snapshot import pack, read_state, unpack, write_state
-from kvec.decide.succession import succeed
+from kvec.decide.succession import adopt, succeed
 from kvec.tangle.coder import Coded
 from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision, Item, Key, Reason, TangleId, admit, require_name, require_seconds, shown
@@ -141,7 +141,12 @@ class Stream:
 
     def look_back(self, tangle: TangleId) -> LookedBack | None:
         """Where the items of a tangle looked, as far as they are remembered; None where none of them is."""
-        return look_back(self._engines[-1], require_name(tangle, "tangle"))
+        recalled = self.recall(tangle)
+        return None if recalled is None else recalled.looked()
+
+    def recall(self, tangle: TangleId) -> Recalled | None:
+        """A copy of what is remembered of a tangle, which can be looked at in another thread; None where nothing is."""
+        return recall(self._engines[-1], require_name(tangle, "tangle"))
 
     # -- what it holds ------------------------------------------------------------------------------------------
 
@@ -244,12 +249,14 @@ class Stream:
                 f"the newer model cannot read items that this stream remembers: {error}; start a new stream"
             ) from None
         self._engines = [engine for engine in self._engines if engine.n_waiting] + [new]
+        adopt(new, self._engines[:-1])
         too_many = len(self._engines) - MOST_ENGINES
         return self._tell(engine.give_up() if i < too_many else [] for i, engine in enumerate(self._engines))
 
-    def finish_old(self) -> list[Decision]:
-        """Decide at once what older models still wait for; the newest one goes on alone."""
-        return self._tell(engine.give_up() if engine is not self._engines[-1] else [] for engine in self._engines)
+    def finish_old(self, keep: int = 1) -> list[Decision]:
+        """Decide at once what older models still wait for; the newest `keep` go on, and the last one at least."""
+        go_on = self._engines[-max(keep, 1) :]
+        return self._tell(engine.give_up() if engine not in go_on else [] for engine in self._engines)
 
     def listen(self, listener: Listener | None) -> None:
         """Let someone hear what is said of every item; None: nobody."""
@@ -260,9 +267,10 @@ class Stream:
 
     def save(self, path: str | Path, note: Mapping[str, Any] | None = None) -> None:
         """Write the whole stream into one file, its model included; `note` is kept beside it."""
-        write_state(path, *self._noted(note))
+        write_state(path, *self.noted(note))
 
-    def _noted(self, note: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def noted(self, note: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """A copy of the stream with a note, as `write_state` writes it; the stream may go on meanwhile."""
         if note is not None and not isinstance(note, Mapping):
             raise SettingError(f"the note is {shown(note)}; it must map names to plain data")
         facts, arrays = self.to_plain()
@@ -283,7 +291,7 @@ class Stream:
                 model = named(engine.model)
             engines.append({"model": model, "threshold": engine.threshold, **facts})
         return {
-            "limits": asdict(self.limits), "reasons": self.reasons, "dtype": np.dtype(self._dtype).name,
+            "limits": asdict(self.limits), "reasons": dict(self.reasons), "dtype": np.dtype(self._dtype).name,
             "engines": engines,
         }, arrays  # fmt: skip
 
@@ -337,8 +345,11 @@ class Stream:
                     if live is not None and live.number == decision.sequence:
                         live.decision = decision
             decisions += some
-        if len(self._engines) > 1:
-            self._engines = [engine for engine in self._engines[:-1] if engine.n_waiting] + self._engines[-1:]
+        *older, newest = self._engines
+        waiting = [engine for engine in older if engine.n_waiting]
+        if len(waiting) < len(older):
+            self._engines = [*waiting, newest]
+            adopt(newest, waiting)
         for engine in self._engines:
             engine.runner.shrink(engine.coder, FEW)
         return decisions
@@ -353,7 +364,7 @@ def resume(path: str | Path) -> Stream:
 
 def save_bytes(stream: Stream, note: Mapping[str, Any] | None = None) -> bytes:
     """What `save` would write, for places that are no files."""
-    return pack(*stream._noted(note), "the stream")
+    return pack(*stream.noted(note), "the stream")
 
 
 def resume_bytes(content: bytes, name: str) -> Stream:

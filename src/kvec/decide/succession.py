@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kvec.decide.engine import Counters, Engine
@@ -17,21 +17,30 @@ def succeed(new: Engine, old: Engine) -> None:
         heap = [(t, n, item, new.coder.code(item.value)) for t, n, item, _ in held.heap]
         new.held[tangle] = replace(held, heap=heap)
     new.n_held = old.n_held
-    replay(new, old, old.arrivals.tangles.values())
+    replay(new, old.arrivals.tangles.values(), list(old.arrivals.sightings.raw.values()))
     _align(new, old)
     new.counters, old.counters = old.counters, Counters()  # from here on the old engine is another
     old.until = old.arrivals.n_sequences
     old.n_waiting = sum(live.decision is None and old.owns(live) for live in old.arrivals.live.values())
 
 
-def replay(new: Engine, old: Engine, tangles: Iterable[TangleState]) -> list[Remembered]:
+def adopt(newest: Engine, older: Sequence[Engine]) -> None:
+    """Let the newest engine tell of decided sequences, where the engine that decided them is gone."""
+    for live in newest.arrivals.live.values():
+        if live.is_foreign and live.decision is not None:
+            theirs = [engine.arrivals.find(live.tangle.id, live.key) for engine in older]
+            live.is_foreign = any(
+                one is not None and one.number == live.number and engine.owns(one)
+                for one, engine in zip(theirs, older, strict=True)
+            )
+
+
+def replay(new: Engine, tangles: Iterable[TangleState], remembered: Sequence[Remembered]) -> None:
     """Book the items that are remembered of some tangles again, in their order, under their sequences' own numbers."""
-    chosen = {tangle.id: tangle for tangle in tangles}
-    remembered = [one for one in old.arrivals.sightings.raw.values() if one.item.tangle in chosen]
     opened: dict[object, set[object]] = {}
     for item, number, _, _ in remembered:
         opened.setdefault(item.tangle, set()).add((item.key, number))
-    for tangle in chosen.values():
+    for tangle in tangles:
         first = tangle.n_arrived - len(tangle.rows)
         n_opened = tangle.n_opened - len(opened.get(tangle.id, ()))
         new.arrivals.tangles[tangle.id] = TangleState(tangle.id, n_arrived=first, n_opened=max(n_opened, 0))
@@ -46,7 +55,6 @@ def replay(new: Engine, old: Engine, tangles: Iterable[TangleState]) -> list[Rem
                 time = max(item.time, new.arrivals.tangles[item.tangle].clock)
             new.runner.book(item, new.coder.code(item.value), time, 0.0)
         new.runner.run()
-    return remembered
 
 
 def _align(new: Engine, old: Engine) -> None:

@@ -40,8 +40,8 @@ class Journal:
         self.path = path
         self._file: IO[bytes] | None = None
 
-    def entries(self) -> Iterator[Entry]:
-        """All whole entries; a torn last one is cut off."""
+    def entries(self, is_last: bool = True) -> Iterator[Entry]:
+        """All whole entries; a torn last one is cut off, but of a journal that another one followed it is damage."""
         if not self.path.exists():
             return
         with self.path.open("r+b") as file:
@@ -61,7 +61,11 @@ class Journal:
                     break
                 yield _unpacked(content)
                 start = file.tell()
-            file.truncate(start)
+            if start < end and not is_last:
+                raise self._damaged(start)
+            if start != end:  # torn, or the last entry lost its padding
+                file.truncate(start)
+                os.fsync(file.fileno())
 
     def add(self, entry: Entry) -> None:
         """Write an entry; it is on the disk before this returns."""

@@ -1,18 +1,25 @@
-"""The folder that keeps a stream: its newest snapshot, the journal behind it, and a lock so that one process has it."""
+"""The folder that keeps a stream: its newest snapshot, the journals behind it, and a lock so that one process has it.
+
+A snapshot may be written while the stream goes on: a new journal begins where the stream was copied, and the ones
+before go when the copy is on the disk. Until then the snapshot before it stands, and all journals from its own on.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
+from kvec.decide.snapshot import write_state
 from kvec.decide.stream import Stream, resume
-from kvec.doors.journal import Journal
+from kvec.doors.journal import Entry, Journal
 from kvec.words.errors import ModelError, SettingError
 
 SNAPSHOT = "stream.state"
 LOCK = "lock"
+JOURNALS = "journal.*"
 
 
 class Keeper:
@@ -34,8 +41,10 @@ class Keeper:
         self._lock = _locked(folder)
         for draft in folder.glob(f".{SNAPSHOT}.*"):  # of one that was killed while it saved
             draft.unlink()
-        self._number = 0  # of the journal behind the snapshot
-        self.journal = Journal(folder / "journal.000000")
+        self._number = 0  # of the newest journal
+        self.journal = Journal(folder / _name(0))
+        self._writer = ThreadPoolExecutor(1, "kvec-snapshot")
+        self._written: Future[None] | None = None
 
     def resume(self) -> Stream | None:
         """The stream as its snapshot has it, with the note beside it; None where nothing was saved yet."""
@@ -43,29 +52,80 @@ class Keeper:
         if not self.has_snapshot:
             return None
         stream = resume(path)
-        if not isinstance(stream.note.get("journal"), int):
+        number = stream.note.get("journal")
+        if not isinstance(number, int):
             raise ModelError(f"{path} was not written by kvec stream; name another folder with --state")
-        self._begin_journal(stream.note["journal"])
+        self._forget_journals(number)
+        self._begin_journal(max([number, *map(_number, self._journals())]))
         return stream
 
-    def save(self, stream: Stream, note: Mapping[str, Any]) -> None:
-        """Save the stream; a new journal begins, and the one before goes."""
-        stream.save(self.folder / SNAPSHOT, {**note, "journal": self._number + 1})
+    def entries(self) -> Iterator[Entry]:
+        """What was taken since the snapshot, as `resume` found it."""
+        for path in self._journals():
+            is_last = path == self.journal.path
+            yield from (self.journal if is_last else Journal(path)).entries(is_last)
+
+    def save(self, stream: Stream, note: Mapping[str, Any], spare: Sequence[Path] = ()) -> None:
+        """Save the stream; it is on the disk when this returns, and `spare` files are gone."""
+        self._write(*self._copied(stream, note), spare)
         self.has_snapshot = True
-        self._begin_journal(self._number + 1)
+
+    def save_apart(self, stream: Stream, note: Mapping[str, Any], spare: Sequence[Path] = ()) -> None:
+        """Copy the stream, and let a thread of its own write the copy; one save at a time."""
+        self._written = self._writer.submit(self._write, *self._copied(stream, note), spare)
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a copy is being written."""
+        return self._written is not None and not self._written.done()
+
+    def settle(self, waits: bool = False) -> None:
+        """Take note of a copy that was written, or could not be; of one that is being written only where it waits."""
+        if self._written is not None and (waits or self._written.done()):
+            written, self._written = self._written, None
+            written.result()
+            self.has_snapshot = True
 
     def close(self) -> None:
-        """Let others have the folder."""
+        """Let others have the folder, once nothing more is written."""
+        self._writer.shutdown()
         self.journal.close()
         self._lock.close()
+
+    def _copied(self, stream: Stream, note: Mapping[str, Any]) -> tuple[int, dict[str, Any], dict[str, Any]]:
+        """The stream as it is now; what is taken from here on goes to the journal of this number."""
+        self.settle(waits=True)
+        number = self._number + 1
+        facts, arrays = stream.noted({**note, "journal": number})
+        self._begin_journal(number)
+        return number, facts, arrays
+
+    def _write(self, number: int, facts: dict[str, Any], arrays: dict[str, Any], spare: Sequence[Path]) -> None:
+        write_state(self.folder / SNAPSHOT, facts, arrays)
+        self._forget_journals(number)
+        for file in spare:
+            file.unlink(missing_ok=True)
+
+    def _journals(self) -> list[Path]:
+        return sorted(self.folder.glob(JOURNALS))
+
+    def _forget_journals(self, before: int) -> None:
+        for file in self._journals():
+            if _number(file) < before:
+                file.unlink()
 
     def _begin_journal(self, number: int) -> None:
         self.journal.close()
         self._number = number
-        self.journal = Journal(self.folder / f"journal.{number:06}")
-        for file in self.folder.glob("journal.*"):
-            if file != self.journal.path:
-                file.unlink()
+        self.journal = Journal(self.folder / _name(number))
+
+
+def _name(number: int) -> str:
+    return f"journal.{number:06}"
+
+
+def _number(journal: Path) -> int:
+    return int(journal.suffix[1:])
 
 
 def _locked(folder: Path) -> IO[bytes]:

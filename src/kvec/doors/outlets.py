@@ -90,7 +90,10 @@ class Outlet:
     def sync(self) -> None:
         """Have all of it on the disk."""
         if self._file is not None and self.is_file:
-            os.fsync(self._file.fileno())
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise SettingError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def place(self) -> dict[str, Any] | None:
         """Where `go_on` can go on."""

@@ -102,7 +102,7 @@ class Loop:
     def recover(self) -> int:
         """Take again what the journal has behind the snapshot; how many rows that are."""
         n_rows = 0
-        for entry in self._keeper.journal.entries() if self._keeper is not None else ():
+        for entry in self._keeper.entries() if self._keeper is not None else ():
             n_rows += len(entry.arrived)
             if entry.arrived:
                 self._take(entry.arrived, entry.wall, is_again=True)

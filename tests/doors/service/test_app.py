@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,16 +14,19 @@ import orjson
 import pytest
 from starlette.routing import Route
 from tests.doors.made import Trained
+from tests.doors.service.processes import PATIENCE
 from tests.doors.service.serviced import asked, rows_of
 
+from kvec.decide.looking_back import LookedBack, Recalled
 from kvec.doors.service.app import ROUTES
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.guard import read_tokens
 from kvec.doors.service.openapi import PATHS, document
 from kvec.doors.service.service import Service
-from kvec.words.errors import SettingError
+from kvec.words.errors import ModelError, SettingError
 
 LINES = {"content-type": "application/x-ndjson"}
+JSON_KIND = {"content-type": "application/json"}
 Check = Callable[[httpx.AsyncClient, Service], Awaitable[None]]
 
 
@@ -101,7 +105,145 @@ def test_lines_that_are_streamed_in_are_taken_as_they_come(lively: Trained) -> N
         told = problem_of(await client.post("/v1/items", content=long(), headers=LINES), 413)
         assert told["taken"] == 1 and "longer than 5,000 bytes" in told["detail"]
 
-    check(lively, wish, bounds=Bounds(max_line=5_000))
+        async def silent() -> Any:
+            yield orjson.dumps(rows[0]) + b"\n"
+            await asyncio.sleep(PATIENCE)
+
+        told = problem_of(await client.post("/v1/items", content=silent(), headers=LINES), 408)
+        assert (told["taken"], told["row"]) == (1, 1)
+
+        async def endless() -> Any:
+            while True:
+                yield (orjson.dumps(rows[0]) + b"\n") * 50
+
+        told = problem_of(await client.post("/v1/items", content=endless(), headers=LINES), 413)
+        assert told["taken"] == told["row"] > 100 and "more than 100,000 bytes" in told["detail"]
+
+        async def failing() -> Any:
+            yield orjson.dumps(rows[0]) + b"\n"
+            service.hub.served["default"].health.failure = "the disk is full"
+            yield orjson.dumps(rows[0]) + b"\n"
+
+        told = problem_of(await client.post("/v1/items", content=failing(), headers=LINES), 503)
+        assert told["taken"] == 1 and "the disk is full" in told["detail"]
+        assert service.n_coming == 0
+
+    check(lively, wish, bounds=Bounds(max_line=5_000, max_body=100_000, timeout=1.0))
+
+
+def test_what_is_coming_in_is_bounded_over_all_requests(lively: Trained) -> None:
+    async def wish(client: httpx.AsyncClient, service: Service) -> None:
+        service.n_coming = 64 << 20  # bytes of others, as many as may come
+        for path, headers in (("/v1/items", LINES), ("/v1/items", JSON_KIND), ("/v1/labels", JSON_KIND)):
+            told = await client.post(path, content=b"[]", headers=headers)
+            problem_of(told, 429)
+            assert told.headers["retry-after"] == "1" and told.headers["connection"] == "close"
+        service.n_coming -= 2
+        assert (await client.post("/v1/items", content=b"[]", headers=JSON_KIND)).status_code == 200
+        assert service.n_coming == (64 << 20) - 2
+
+    check(lively, wish, bounds=Bounds(max_body=1000))
+
+
+def test_labels_that_wait_are_counted_by_their_bytes(lively: Trained) -> None:
+    async def wish(client: httpx.AsyncClient, service: Service) -> None:
+        is_held, release = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            is_held.set()
+            release.wait()
+
+        service.hub.call(hold)
+        try:
+            await asyncio.to_thread(is_held.wait)
+            body = b"[" + b" " * (4 << 20) + b"]"
+            some = [asyncio.create_task(client.post("/v1/labels", content=body, headers=JSON_KIND)) for _ in range(4)]
+            while service.hub.n_waiting < 4:
+                await asyncio.sleep(0.01)
+            told = await asyncio.wait_for(client.post("/v1/labels", content=body, headers=JSON_KIND), PATIENCE)
+            problem_of(told, 429)
+            some[0].cancel()  # whoever sent them has gone
+        finally:
+            release.set()
+        await asyncio.wait(some)
+        assert (await client.post("/v1/labels", content=body, headers=JSON_KIND)).status_code == 200
+        assert service.hub._bytes == 0
+
+    check(lively, wish, bounds=Bounds(max_body=(4 << 20) + 2))
+
+
+def test_looks_are_taken_apart_from_the_streams_and_once(lively: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    looked = Recalled.looked
+
+    def noting(recalled: Recalled) -> LookedBack:
+        threads.append(threading.current_thread().name)
+        return looked(recalled)
+
+    monkeypatch.setattr(Recalled, "looked", noting)
+
+    async def wish(client: httpx.AsyncClient, service: Service) -> None:
+        rows = rows_of(lively, 300)
+        await client.post("/v1/items", json=rows)
+        path = f"/v1/keys/{rows[0]['tangle']}/{rows[0]['key']}/looks"
+        answers = await asyncio.gather(*(client.get(path) for _ in range(5)))
+        assert len({answer.content for answer in answers}) == 1 and answers[0].status_code == 200
+        assert len(threads) == 1 and threads[0] != "kvec-streams"
+        await client.post("/v1/items", json=rows[:1])
+        assert (await client.get(path)).status_code == 200 and len(threads) == 2
+
+    check(lively, wish)
+
+
+def test_what_must_be_mended_here_is_no_fault_of_who_asks(
+    lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: Any) -> None:
+        raise ModelError("model: is damaged")
+
+    async def wish(client: httpx.AsyncClient, service: Service) -> None:
+        monkeypatch.setattr("kvec.doors.service.versions.read_folder", damaged)
+        assert "is damaged" in problem_of(await client.post("/v1/models/default/reload"), 503)["detail"]
+        assert (await client.get("/readyz")).status_code == 200
+
+    check(lively, wish, tmp_path / "kept")
+
+
+def test_a_dial_that_cannot_be_kept_is_told_and_stops_the_model(
+    lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def wish(client: httpx.AsyncClient, service: Service) -> None:
+        await client.post("/v1/items", json=rows_of(lively, 200))
+        with monkeypatch.context() as broken:
+            broken.setattr("kvec.decide.snapshot.sync_folder", full)
+            told = problem_of(await client.post("/v1/models/default/dial", json={"threshold": 0.123}), 503)
+        assert "nothing is taken any more" in told["detail"] and "No space" in told["detail"]
+        for path in ("/v1/readyz", "/readyz"):
+            assert "No space" in problem_of(await client.get(path), 503)["detail"]
+        assert (await client.get("/healthz")).status_code == 200
+
+    check(lively, wish, tmp_path / "kept")
+
+
+def test_a_folder_that_was_tuned_since_takes_over(lively: Trained, tmp_path: Path) -> None:
+    made = Trained(tmp_path)
+    shutil.copytree(lively.model, made.model)
+
+    async def wish(client: httpx.AsyncClient, service: Service) -> None:
+        reload = "/v1/models/default/reload"
+        assert (await client.post(reload)).json()["is_changed"] is False
+        card = orjson.loads((tmp_path / "model" / "kvec.json").read_bytes())
+        card["operating_point"]["threshold"] = 0.123
+        (tmp_path / "model" / "kvec.json").write_bytes(orjson.dumps(card))
+        assert (await client.post(reload)).json()["is_changed"] is True
+        assert (await client.get("/v1/model")).json()["threshold"] == 0.123
+        await client.post("/v1/models/default/dial", json={"threshold": 0.5})
+        assert (await client.post(reload)).json()["is_changed"] is False
+
+    check(made, wish)
 
 
 def test_the_same_key_again_gets_the_first_answer(lively: Trained, tmp_path: Path) -> None:
@@ -119,16 +261,15 @@ def test_the_same_key_again_gets_the_first_answer(lively: Trained, tmp_path: Pat
 
 def test_what_cannot_be_used_is_refused_with_a_reason(lively: Trained) -> None:
     async def wish(client: httpx.AsyncClient, service: Service) -> None:
-        json_kind = {"content-type": "application/json"}
         for body in (b"{", b"\xff\xfe", b'"\xc3\x28"', b"[1,", b"NaN", b"[" * 100_000):
-            told = problem_of(await client.post("/v1/items", content=body, headers=json_kind), 400)
+            told = problem_of(await client.post("/v1/items", content=body, headers=JSON_KIND), 400)
             assert "not JSON" in told["detail"]
         assert "neither" in problem_of(await client.post("/v1/items", json=3), 422)["detail"]
         assert problem_of(await client.post("/v1/items", content=b"a=1"), 415)["field"] == "content-type"
         told = problem_of(await client.post("/v1/items?model=other", json=[]), 404)
         assert told["field"] == "model" and "there are default" in told["detail"]
         problem_of(await client.post("/v1/items", json=[{}] * 1001), 413)
-        problem_of(await client.post("/v1/items", content=b" " * 200_000, headers=json_kind), 413)
+        problem_of(await client.post("/v1/items", content=b" " * 200_000, headers=JSON_KIND), 413)
         problem_of(await client.get("/v1/items"), 405)
         problem_of(await client.get("/v1/nothing"), 404)
         for after in ("-1", "x", "1e3", "٣"):
@@ -216,7 +357,7 @@ def test_tokens_hosts_and_origins(lively: Trained, tmp_path: Path) -> None:
                 assert told.headers["www-authenticate"] == "Bearer"
         for token in ("a-token-of-someone", "another-token-000"):
             assert (await client.get("/v1/model", headers={"Authorization": f"Bearer {token}"})).status_code == 200
-        for path in ("/", "/v1/healthz", "/v1/readyz", "/v1/openapi.json"):
+        for path in ("/", "/v1/healthz", "/v1/readyz", "/healthz", "/readyz", "/v1/openapi.json"):
             assert (await client.get(path)).status_code == 200
         problem_of(await client.get("/", headers={"Origin": "http://evil.example"}), 403)
 

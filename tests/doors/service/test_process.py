@@ -95,6 +95,10 @@ def test_both_ways_over_a_websocket(serving: Serving, lively: Trained) -> None:
     with pytest.raises(InvalidStatus) as refused, connect(f"{address}?model=other", additional_headers=AUTH):
         pass
     assert refused.value.response.status_code == 404
+    serving.wait_for("WS none answered with 401 to 127.0.0.1")
+    serving.wait_for("WS /v1/stream answered with 404 to 127.0.0.1")
+    metrics = httpx.get(f"{serving.url}/metrics", headers=AUTH, timeout=PATIENCE).text
+    assert 'kvec_http_requests_total{route="/v1/stream",status="404"} 1.0' in metrics
     rows = [{**row, "tangle": f"ws {row['tangle']}"} for row in rows_of(lively, 400)]
     with connect(address, additional_headers=AUTH, open_timeout=PATIENCE) as socket_:
         socket_.send(json.dumps({"items": rows, "id": "one"}))
@@ -193,6 +197,44 @@ def test_rude_clients_are_cut_off(serving: Serving, parts: list[bytes], status: 
         assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200]
     if status is None:
         assert answer == b""
+    assert httpx.get(f"{serving.url}/v1/readyz", timeout=PATIENCE).status_code == 200
+
+
+def test_a_line_without_an_end_is_cut_off(serving: Serving) -> None:
+    sent, chunk = 0, b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", serving.port), timeout=PATIENCE) as one:
+        one.sendall(HEAD + b"Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            while sent < 1 << 30:
+                one.sendall(chunk)
+                sent += len(chunk)
+        except OSError:
+            pass
+    assert sent < 64 << 20  # what the buffers on the way can hold, not a gigabyte
+    assert httpx.get(f"{serving.url}/v1/readyz", timeout=PATIENCE).status_code == 200
+
+
+def test_a_websocket_whose_client_does_not_read_is_cut_off(serving: Serving, lively: Trained) -> None:
+    key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+    head = f"GET /v1/stream HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.settimeout(PATIENCE)
+        one.connect(("127.0.0.1", serving.port))
+        one.sendall(head + b"Connection: Upgrade\r\nUpgrade: websocket\r\n" + key + b"\r\n")
+        assert b"101" in one.recv(1024)
+        message = b"\x81\xfe" + (1000).to_bytes(2, "big") + bytes(4) + b'{"items":3,"id":"%b"}' % (b"i" * 979)
+        one.settimeout(0.2)
+        until = time.monotonic() + PATIENCE
+        is_cut = False
+        while not is_cut and time.monotonic() < until:  # each message is answered with a problem; nobody reads
+            try:
+                one.sendall(message)
+            except TimeoutError:
+                pass
+            except OSError:
+                is_cut = True
+    assert is_cut
     assert httpx.get(f"{serving.url}/v1/readyz", timeout=PATIENCE).status_code == 200
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kvec.doors.service.problems import Refusal
 from kvec.doors.service.replaying import Recording, Replay
 from kvec.doors.sources import read_by_schema
 from kvec.words.errors import DataError
+from kvec.words.items import Item
 
 
 def until(claim: Callable[[], bool]) -> None:
@@ -77,6 +79,31 @@ def test_a_replay_is_played_paused_stepped_and_sought(lively: Trained, recording
         ):
             with pytest.raises(Refusal):
                 replay.control(wrong)
+    finally:
+        replay.stop()
+        hub.stop()
+
+
+def test_a_seek_while_items_are_being_fed_does_not_stop_the_replay(lively: Trained, recording: Recording) -> None:
+    served = opened(lively)
+    hub = Hub({"default": served}, Bounds())
+    replay = Replay(recording, served, hub, speed=1000)
+    is_fed = threading.Event()
+    feed = served.feed
+
+    def sought(items: Sequence[Item]) -> None:
+        feed(items)
+        if not is_fed.is_set():
+            replay.control({"action": "seek", "position": 0})  # the batch is under way
+            is_fed.set()
+
+    served.feed = sought  # type: ignore[method-assign]
+    hub.start()
+    replay.start()
+    try:
+        until(lambda: replay.told()["state"] == "over")
+        assert is_fed.is_set() and replay.told()["round"] == 1
+        assert served.counts()["items"] > len(recording)
     finally:
         replay.stop()
         hub.stop()

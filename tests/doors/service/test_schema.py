@@ -26,16 +26,17 @@ def as_lines(_: Any, value: Any) -> bytes:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else orjson.dumps(value, default=str)
 
 
-@pytest.fixture(scope="module")
-def address(lively: Trained) -> Iterator[str]:
-    serving = Serving(lively.model, "--timeout", "20")
+@pytest.fixture(scope="module", params=["without a state", "with a state"])
+def address(lively: Trained, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    state = ["--state", tmp_path_factory.mktemp("serving") / "kept"] if request.param == "with a state" else []
+    serving = Serving(lively.model, "--timeout", "20", *state)
     yield serving.url
     assert serving.stop() == 0
     assert not [line for line in serving.lines if "failed" in line or "start the service again" in line]
 
 
 @schema.parametrize()
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_every_answer_is_as_told(address: str, case: Any) -> None:
     answer = case.call(base_url=address, timeout=PATIENCE)
     case.validate_response(answer, checks=[checks.not_a_server_error])

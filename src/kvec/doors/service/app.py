@@ -21,12 +21,12 @@ from kvec.doors.service.openapi import document
 from kvec.doors.service.pages import get_asset, get_page
 from kvec.doors.service.problems import Refusal, place_of
 from kvec.doors.service.service import Service
-from kvec.words.errors import KvecError
+from kvec.words.errors import KvecError, ModelError
 
 ROUTES = [
     Route("/v1/items", items.post_items, methods=["POST"]),
     Route("/v1/decisions", items.get_decisions),
-    WebSocketRoute("/v1/stream", items.websocket),
+    WebSocketRoute(items.ROUTE, items.websocket),
     Route("/v1/keys/{names:path}", models.get_key),
     Route("/v1/models", models.get_models),
     Route("/v1/model", models.get_model),
@@ -38,6 +38,8 @@ ROUTES = [
     Route("/v1/watch", models.get_watch),
     Route("/v1/healthz", models.get_health),
     Route("/v1/readyz", models.get_ready),
+    Route("/healthz", models.get_health),
+    Route("/readyz", models.get_ready),
     Route("/metrics", models.get_metrics),
     Route("/v1/metrics", models.get_metrics),
     Route("/", get_page),
@@ -78,7 +80,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _unusable(request: Request, error: Exception) -> Response:
-    return Refusal(422, str(error)).response()
+    is_ours = isinstance(error, ModelError)  # a folder or a disk that someone must mend here
+    return Refusal(503 if is_ours else 422, str(error)).response()
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kvec.doors.service.answered import Answer
-from kvec.doors.service.bodies import Row
+from kvec.doors.service.answered import Answer, Answered
+from kvec.doors.service.bodies import Row, rows_of
 from kvec.doors.service.bounds import Bounds
+from kvec.doors.service.problems import Refusal
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,27 @@ class Ask:
     done: Callable[[Settled | Exception], None]
     came: float = 0.0  # by the monotonic clock
     rows: Sequence[Row] = ()
+
+
+def parted(
+    asks: Sequence[Ask], answered: Answered, bounds: Bounds
+) -> tuple[dict[str, Ask], list[tuple[Ask, Answer | str]]]:
+    """Requests that are new, by a name of each, and those that came before: with the answer, or the name of a new one.
+
+    What cannot be read at all hears so at once.
+    """
+    fresh: dict[str, Ask] = {}
+    again: list[tuple[Ask, Answer | str]] = []
+    for number, ask in enumerate(asks):
+        if ask.key and ask.key in answered:
+            again.append((ask, answered[ask.key]))
+        elif ask.key and ask.key in fresh:
+            again.append((ask, ask.key))
+        else:
+            try:
+                ask.rows = rows_of(ask.body, ask.form, bounds)
+            except Refusal as refusal:
+                ask.done(refusal)
+            else:
+                fresh[ask.key or f"\n{number}"] = ask  # a key has no line break
+    return fresh, again

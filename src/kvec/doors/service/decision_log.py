@@ -62,15 +62,15 @@ class DecisionLog:
     # -- files --------------------------------------------------------------------------------------------------
 
     def place(self) -> dict[str, Any] | None:
-        """Where `go_on` can go on; all is on the disk then, and files that are not needed any more are gone."""
+        """Where `go_on` can go on; all is on the disk then."""
         if self._folder is None or self._outlet is None:
             return None
         self._outlet.sync()
-        files = self._files()
-        for old, next_one in pairwise(files):
-            if _first(next_one) <= self.oldest:
-                old.unlink()
         return {"newest": self.newest, "outlet": self._outlet.place(), "n_in_file": self._n_in_file}
+
+    def spare(self) -> list[Path]:
+        """Files that nobody needs any more, once the place as it is now is on the disk."""
+        return [old for old, next_one in pairwise(self._files()) if _first(next_one) <= self.oldest]
 
     def go_on(self, place: Mapping[str, Any] | None) -> None:
         """Be as when the place was told: what was written behind it is cut off."""

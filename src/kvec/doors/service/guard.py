@@ -12,14 +12,13 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kvec.doors.messages import say
 from kvec.doors.service.problems import KIND, Refusal
 from kvec.doors.service.service import Service
 from kvec.words.errors import SettingError
 
-OPEN = ("/", "/v1/healthz", "/v1/readyz", "/v1/openapi.json")  # without a token; and what lies under /assets/
+HEALTH = ("/v1/healthz", "/v1/readyz", "/healthz", "/readyz")
+OPEN = ("/", *HEALTH, "/v1/openapi.json")  # without a token; and what lies under /assets/
 LEAST_TOKEN = 16  # characters
-TOLD = 5  # refusals of a kind that are told one by one; then the tenth, the hundredth and so on
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -53,14 +52,13 @@ class Guard:
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
-        self._refused: dict[tuple[int, str], int] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        status = 0
+        status, service = 0, self._service
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -79,7 +77,10 @@ class Guard:
         except Refusal as refusal:
             await refuse(refusal, scope, sending)
         finally:
-            self._note(scope, status)
+            if status:  # of a WebSocket only where it is refused
+                route = getattr(scope.get("route"), "path", "none")
+                client = (scope.get("client") or ["?"])[0]
+                service.answered(scope.get("method", "WS"), route, status, client)
 
     def _require_allowed(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
@@ -100,20 +101,6 @@ class Guard:
             is_known |= hmac.compare_digest(given, known)
         if kind.lower() != "bearer" or not is_known:
             raise Refusal(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
-
-    def _note(self, scope: Scope, status: int) -> None:
-        """Count an answer; refusals are told on the standard error output, without what was sent."""
-        if scope["type"] != "http" or not status:
-            return
-        route = getattr(scope.get("route"), "path", "none")
-        self._service.meters.answered(route, status)
-        if status < 400:
-            return
-        n = self._refused[status, route] = self._refused.get((status, route), 0) + 1
-        if n <= TOLD or str(n).strip("0") == "1":
-            so_far = f" ({n:,} such answers so far)" if n > TOLD else ""
-            client = scope.get("client") or ["?"]
-            say(f"{scope['method'][:8]} {route} answered with {status} to {client[0]}{so_far}")
 
 
 async def refuse(refusal: Refusal, scope: Scope, send: Send) -> None:

@@ -7,14 +7,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from kvec.doors.messages import say
 from kvec.doors.service.asking import Ask
 from kvec.doors.service.bounds import Bounds
-from kvec.doors.service.problems import Refusal, place_of
+from kvec.doors.service.problems import Refusal
 from kvec.doors.service.served import Served
-from kvec.words.errors import KvecError
 
 TICK = 1.0  # seconds
 MOST_ASKS, MOST_BYTES = 256, 256 << 10  # requests that are taken together
@@ -37,10 +36,14 @@ class Hub:
         self._some = threading.Condition()
         self._is_stopping = False
         self.is_ready = False
-        self.failures: dict[str, str] = {}  # by model: why nothing more is taken
         self.on_news: Callable[[str], None] = lambda name: None  # called in the thread when a model has new decisions
         self._told = {name: one.log.newest for name, one in self.served.items()}
         self._thread = threading.Thread(target=self._run, name="kvec-streams")
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """By model, why nothing more is taken."""
+        return {name: one.health.failure for name, one in self.served.items() if one.health.failure}
 
     @property
     def n_waiting(self) -> int:
@@ -76,23 +79,24 @@ class Hub:
 
     def submit(self, served: Served, ask: Ask) -> None:
         """Let rows wait to be taken; where too much waits already, they are refused."""
-        if served.name in self.failures:
-            raise Refusal(503, f"nothing is taken any more: {self.failures[served.name]}")
+        served.health.require()
         ask.came = time.monotonic()
         with self._some:
             if self._is_stopping:
                 raise Refusal(503, "the service is stopping", {"Retry-After": RETRY})
             if len(self._queue) >= self._bounds.max_queue or self._bytes + len(ask.body) > self._most_bytes:
-                raise Refusal(429, "too many requests wait already; try again soon", {"Retry-After": RETRY})
+                raise busy()
             self._queue.append((served, ask))
             self._bytes += len(ask.body)
             self._some.notify()
 
-    def call(self, wish: Callable[[], T]) -> Future[T]:
-        """Let something be done by the thread that owns the streams, when its turn comes."""
+    def call(self, wish: Callable[[], T], n_bytes: int = 0) -> Future[T]:
+        """Let something that holds so many bytes be done by the thread that owns the streams, when its turn comes."""
         found: Future[T] = Future()
 
         def do() -> None:
+            with self._some:
+                self._bytes -= n_bytes
             if not found.set_running_or_notify_cancel():
                 return
             try:
@@ -103,9 +107,10 @@ class Hub:
         with self._some:
             if self._is_stopping:
                 raise Refusal(503, "the service is stopping", {"Retry-After": RETRY})
-            if self._n_calls >= MOST_CALLS:
-                raise Refusal(429, "too many requests wait already; try again soon", {"Retry-After": RETRY})
+            if self._n_calls >= MOST_CALLS or (n_bytes and self._bytes + n_bytes > self._most_bytes):
+                raise busy()
             self._n_calls += 1
+            self._bytes += n_bytes
             self._queue.append(do)
             self._some.notify()
         return found
@@ -133,7 +138,8 @@ class Hub:
                 ticked = time.monotonic()
                 self._tick()
         for served in self.served.values():
-            self._guarded(served, served.close)
+            with suppress(Refusal):  # it has said why
+                served.close()
 
     def _next(self) -> tuple[list[Callable[[], None]], dict[Served, list[Ask]]]:
         """What is done next: requests that wait, up to the next call; or calls, up to the next request."""
@@ -158,27 +164,19 @@ class Hub:
         return calls, asks
 
     def _take(self, served: Served, asks: list[Ask]) -> None:
-        if served.name not in self.failures:
-            self._guarded(served, lambda: served.take(asks))
-        if served.name in self.failures:
+        try:
+            served.take(asks)
+        except Refusal as refusal:  # it takes nothing more
             for ask in asks:  # those that were answered before hear nothing more
-                ask.done(Refusal(503, f"nothing is taken any more: {self.failures[served.name]}"))
+                ask.done(refusal)
         self._tell()
 
     def _tick(self) -> None:
         for served in self.served.values():
-            if served.name not in self.failures:
-                self._guarded(served, served.tick)
+            if not served.health.failure:
+                with suppress(Refusal):  # it has said why
+                    served.tick()
         self._tell()
-
-    def _guarded(self, served: Served, wish: Callable[[], Any]) -> None:
-        """Do something; where it fails, this model takes nothing more, and says why, once."""
-        try:
-            wish()
-        except Exception as error:
-            text = str(error) if isinstance(error, KvecError) else place_of(error)
-            self.failures[served.name] = f"{text}; start the service again"
-            say(f"{served.name}: {self.failures[served.name]}")
 
     def _tell(self) -> None:
         """Wake those who wait for decisions of a model that has new ones."""
@@ -186,3 +184,8 @@ class Hub:
             if served.log.newest != self._told.get(name, 0):
                 self._told[name] = served.log.newest
                 self.on_news(name)
+
+
+def busy(detail: str = "too many requests wait already; try again soon", **headers: str) -> Refusal:
+    """What is told where there is no room."""
+    return Refusal(429, detail, {"Retry-After": RETRY, **headers})

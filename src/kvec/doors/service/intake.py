@@ -1,4 +1,4 @@
-"""From rows to a stream: items as the schema makes them, what cannot be used, and names as they are meant."""
+"""From rows to a stream: items as the schema makes them, and what cannot be used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvec.decide.stream import Stream
 from kvec.doors.service.bodies import Row
 from kvec.read.arriving import RowReader
 from kvec.words.errors import DataError
-from kvec.words.items import Decision, Item, Key, TangleId
+from kvec.words.items import Decision, Item
 
 WARM = 64  # items of a block that is large enough for every way through the network
 
@@ -59,14 +59,3 @@ def warm(model: Deployed) -> None:
     stream = Stream(model)
     for n in (1, 1, WARM):
         stream.feed_many([Item(0, i % 2, {}, float(i)) for i in range(n)])
-
-
-def names_meant(tangle: str, key: str) -> list[tuple[TangleId, Key]]:
-    """Names of a path as they may be meant: text, or whole numbers."""
-    return [(t, k) for t in _meant(tangle) for k in _meant(key)]
-
-
-def _meant(name: str) -> list[str | int]:
-    text = name.removeprefix("-")
-    is_whole = text.isascii() and text.isdigit() and len(text) < 19 and str(int(text)) == text
-    return [name, int(name)] if is_whole else [name]

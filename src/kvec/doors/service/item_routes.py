@@ -19,6 +19,7 @@ from kvec.doors.service.problems import Refusal
 from kvec.doors.service.reading import (
     CLOSE,
     Gone,
+    Holding,
     body_of,
     chunks,
     form_of,
@@ -35,6 +36,7 @@ from kvec.doors.service.service import Service
 HEARTBEAT = 15.0  # seconds
 BUSY = 0.05  # seconds to wait where a body is being streamed in and too much waits already
 EVENTS = "text/event-stream"
+ROUTE = "/v1/stream"
 
 
 async def post_items(request: Request) -> Response:
@@ -52,30 +54,30 @@ async def post_items(request: Request) -> Response:
 
 
 async def _streamed(request: Request, service: Service, served: Served) -> Settled:
-    """Take lines as they come, and wait for each block before the next one."""
+    """Take lines as they come, and wait for each block before the next one; a refusal says what was taken before."""
+    bounds = service.bounds
     parts: list[Settled] = []
     rest, n_rows = b"", 0
     blocks = chunks(request, service)
     is_over = False
-    while not is_over:
-        chunk = await anext(blocks, None)
-        is_over = chunk is None
-        whole, line_break, rest = (rest, b"", b"") if chunk is None else (rest + chunk).rpartition(b"\n")
-        if not is_over and not line_break and len(rest) > service.bounds.max_line:
-            taken = sum(part.answer.taken for part in parts)
-            raise Refusal(
-                413, f"a line is longer than {service.bounds.max_line:,} bytes; lines before it were taken", CLOSE,
-                taken=taken, row=n_rows,
-            )  # fmt: skip
-        if whole.strip():
-            settled = await _patiently(service, served, whole, is_first=not parts)
-            parts.append(_moved(settled, n_rows))
-            n_rows += sum(1 for line in whole.split(b"\n") if line.strip())
-            if n_rows > service.bounds.max_items and not is_over:
-                raise Refusal(
-                    413, f"more than {service.bounds.max_items:,} rows; those before were taken", CLOSE,
-                    taken=sum(part.answer.taken for part in parts), row=n_rows,
-                )  # fmt: skip
+    try:
+        with Holding(service) as holding:
+            while not is_over:
+                chunk = await anext(blocks, None)
+                is_over = chunk is None
+                holding.require(len(rest) + len(chunk or b""))
+                whole, line_break, rest = (rest, b"", b"") if chunk is None else (rest + chunk).rpartition(b"\n")
+                if not is_over and not line_break and len(rest) > bounds.max_line:
+                    raise Refusal(413, f"a line is longer than {bounds.max_line:,} bytes", CLOSE)
+                if whole.strip():
+                    settled = await _patiently(service, served, whole, is_first=not parts)
+                    parts.append(_moved(settled, n_rows))
+                    n_rows += sum(1 for line in whole.split(b"\n") if line.strip())
+                    if n_rows > bounds.max_items and not is_over:
+                        raise Refusal(413, f"more than {bounds.max_items:,} rows", CLOSE)
+    except Refusal as refusal:
+        refusal.more |= {"taken": sum(part.answer.taken for part in parts), "row": n_rows}
+        raise
     return _joined(parts)
 
 
@@ -180,6 +182,7 @@ async def websocket(socket: WebSocket) -> None:
                     pushing = asyncio.create_task(_push(socket, service, served, after, sending))
                 answer = await _answer(message, service, served)
             except Refusal as refusal:
+                service.answered("WS", ROUTE, refusal.status, socket.client.host if socket.client else "?")
                 answer = b'{"problem":%b,"id":%b}' % (refusal.body, orjson.dumps(_id(message)))
             if answer:
                 async with sending:

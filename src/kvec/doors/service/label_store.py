@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,16 @@ CREATE TABLE IF NOT EXISTS labels (
     n INTEGER, decided_at REAL, items TEXT NOT NULL, UNIQUE (tangle, key, sequence)
 )
 """
+_SAID = ("decided", "probability", "n_observed", "reason", "n", "decided_at")
+_LONGER = "CASE WHEN length(excluded.items) > length(items) THEN excluded.items ELSE items END"
+_ADD = f"""
+INSERT INTO labels (tangle, key, sequence, label, labelled_at, {", ".join(_SAID)}, items)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tangle, key, sequence) DO UPDATE SET
+    number = (SELECT max(number) + 1 FROM labels), label = excluded.label, labelled_at = excluded.labelled_at,
+    {", ".join(f"{name} = coalesce(excluded.{name}, {name})" for name in _SAID)}, items = {_LONGER}
+"""
+_ITS = "WHERE tangle = ? AND key = ? AND sequence = ?"
 
 
 class Said(NamedTuple):
@@ -38,7 +49,10 @@ class Said(NamedTuple):
 
 
 class LabelStore:
-    """Appends labels; the newest label of a sequence counts. Names are kept as JSON, so that 1 and "1" differ."""
+    """Appends labels; the newest label of a sequence counts, what is known of it stays.
+
+    Names are kept as JSON, so that 1 and "1" differ.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,31 +65,27 @@ class LabelStore:
 
     def add(self, rows: Iterable[tuple[tuple[Any, Any, int], str, Said | None, Trace | None, float]]) -> int:
         """Add labels, with what was decided and the items as far as they are known; the number of the last one."""
-        with self._base:
-            self._base.execute("BEGIN")
-            for (tangle, key, sequence), label, said, trace, now in rows:
-                is_its = trace is not None and trace.sequence == sequence
-                items = [[one.time, one.value] for one in trace.traced()] if trace is not None and is_its else []
-                self._base.execute(
-                    "INSERT OR REPLACE INTO labels (tangle, key, sequence, label, labelled_at, decided, probability, "
-                    "n_observed, reason, n, decided_at, items) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        json.dumps(tangle), json.dumps(key), sequence, label, now, *(_cells(said)),
-                        orjson.dumps(items).decode(),
-                    ),
-                )  # fmt: skip
+        with self._at_once():
+            for name, label, said, trace, now in rows:
+                self._base.execute(_ADD, (*_named(name), label, now, *_cells(said), _items(trace)))
             last = int(self._base.execute("SELECT coalesce(max(number), 0) FROM labels").fetchone()[0])
             self._base.execute("DELETE FROM labels WHERE number <= ?", (last - MOST_ROWS,))
         return last
 
     def add_said(self, name: tuple[Any, Any, int], said: Said) -> None:
         """Add what was decided of a sequence whose label came first."""
-        tangle, key, sequence = name
-        self._base.execute(
-            "UPDATE labels SET decided = ?, probability = ?, n_observed = ?, reason = ?, n = ?, decided_at = ? "
-            "WHERE tangle = ? AND key = ? AND sequence = ?",
-            (*_cells(said), json.dumps(tangle), json.dumps(key), sequence),
-        )
+        with self._at_once():
+            told = ", ".join(f"{cell} = ?" for cell in _SAID)
+            self._base.execute(f"UPDATE labels SET {told} {_ITS}", (*_cells(said), *_named(name)))
+
+    def complete(self, traces: Sequence[Trace]) -> None:
+        """Add the items that came behind the labels of sequences."""
+        with self._at_once():
+            for trace in traces:
+                name = (trace.tangle, trace.key, trace.sequence)
+                items = _items(trace)
+                told = f"UPDATE labels SET items = ? {_ITS} AND length(items) < length(?)"
+                self._base.execute(told, (items, *_named(name), items))
 
     def since(self, number: int) -> Iterator[tuple[int, tuple[Any, Any, int], str]]:
         """Labels behind the one of this number, in the order in which they came."""
@@ -88,6 +98,25 @@ class LabelStore:
     def close(self) -> None:
         """Close the file."""
         self._base.close()
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Write all of it, or nothing."""
+        try:
+            with self._base:
+                self._base.execute("BEGIN")
+                yield
+        except sqlite3.Error as error:
+            raise ModelError(f"{self._path}: cannot be written: {error}") from None
+
+
+def _named(name: tuple[Any, Any, int]) -> tuple[str, str, int]:
+    tangle, key, sequence = name
+    return json.dumps(tangle), json.dumps(key), sequence
+
+
+def _items(trace: Trace | None) -> str:
+    return orjson.dumps([] if trace is None else [[one.time, one.value] for one in trace.traced()]).decode()
 
 
 def _cells(said: Said | None) -> tuple[Any, ...]:

@@ -59,7 +59,9 @@ class Meters:
         )
         self._requests = Counter("kvec_http_requests", "Answers by kind.", ["route", "status"], registry=to)
         self._judged = Counter("kvec_judged", "Decisions whose label came.", ["model", "verdict"], registry=to)
-        self._saves = Histogram("kvec_snapshot_seconds", "Time of a snapshot.", ["model"], buckets=SECONDS, registry=to)
+        self._saves = Histogram(
+            "kvec_snapshot_seconds", "For how long a snapshot halts a stream.", ["model"], buckets=SECONDS, registry=to
+        )
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
@@ -108,7 +110,7 @@ class Meters:
         self._judged.labels(model, "right" if is_right else "wrong").inc()
 
     def saved(self, model: str, seconds: float) -> None:
-        """A snapshot was written."""
+        """A stream was halted for a snapshot."""
         self._saves.labels(model).observe(seconds)
 
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from kvec import __version__
+from kvec.decide.looking_back import Recalled
 from kvec.decide.targets import TARGETS
 from kvec.doors.service.bodies import JSON, rows_of
 from kvec.doors.service.frames import Watch
@@ -46,16 +47,18 @@ def _key(served: Served, tangle: str, key: str) -> dict[str, Any] | None:
 
 
 async def _looks(service: Service, served: Served, tangle: str, key: str) -> Response:
-    def look() -> dict[str, Any] | None:
+    def recall() -> tuple[Recalled, str | int, int] | None:
         status, trace = served.about(tangle, key)
         known = status or trace
-        looked = None if known is None else served.stream.look_back(known.tangle)
-        return None if known is None or looked is None else looks_told(looked, known.key, known.sequence)
+        recalled = None if known is None else served.stream.recall(known.tangle)
+        return None if known is None or recalled is None else (recalled, known.key, known.sequence)
 
-    told = await service.call(look)
-    if told is None:
+    found = await service.call(recall)
+    if found is None:
         raise Refusal(404, "this key was never seen, or its items are forgotten")
-    return _json(told)
+    recalled, name, sequence = found
+    looked = await service.look(served, recalled)
+    return await service.apart(lambda: _json(looks_told(looked, name, sequence)))
 
 
 # -- models -------------------------------------------------------------------------------------------------------
@@ -96,7 +99,7 @@ async def post_dial(request: Request) -> Response:
             raise Refusal(422, f"each entry must be a number under one of {', '.join(TARGETS)}", field=name[:80])
     version = await service.apart(lambda: served.version.aimed(target))
     if version.point != served.version.point:
-        await service.call(lambda: served.take_over(version))
+        await service.call(lambda: served.take_over(version, is_turned=True))
     return _json({"point": served.version.told(served.version.point), "model": served.name})
 
 
@@ -108,9 +111,9 @@ async def post_reload(request: Request) -> Response:
 
 
 async def reload(service: Service, served: Served) -> bool:
-    """Let the model that is in the folder now take over; whether it is another one."""
+    """Let the model that is in the folder now take over; whether it is another one, or at another point."""
     version = await service.apart(service.origins[served.name].read)
-    if version.base.hash == served.version.base.hash:
+    if served.is_started_with(version):
         return False
     await service.call(lambda: served.take_over(version))
     return True
@@ -120,8 +123,8 @@ async def post_labels(request: Request) -> Response:
     """Take true labels that have come later."""
     service, served = service_of(request), served_of(request)
     form = form_of(request)
-    rows = rows_of(await body_of(request, service), form, service.bounds)
-    return _json(await service.call(lambda: served.label(rows)))
+    body = await body_of(request, service)
+    return _json(await service.call(lambda: served.label(rows_of(body, form, service.bounds)), len(body)))
 
 
 # -- replay -------------------------------------------------------------------------------------------------------

@@ -76,7 +76,9 @@ SCHEMAS: Plain = {
         "required": ["key", "label"],
         "properties": {
             "tangle": NAMED, "key": NAMED, "label": {"type": "string"},
-            "sequence": {"type": "integer", "minimum": 0, "description": "Without it, the newest one."},
+            "sequence": {
+                "type": "integer", "minimum": 0, "maximum": 2**63 - 1, "description": "Without it, the newest one.",
+            },
         },
         "examples": [{"tangle": "link-7", "key": "10.0.0.1:443", "label": "video"}],
     },
@@ -86,6 +88,7 @@ SCHEMAS: Plain = {
         "properties": {
             "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
             "detail": {"type": "string"}, "field": {"type": "string"}, "row": {"type": "integer"},
+            "taken": {"type": "integer", "description": "Of a body that was streamed in: items taken before."},
         },
         "examples": [{
             "type": "about:blank", "title": "Not Found", "status": 404, "detail": "there is no model 'other' here",
@@ -279,6 +282,8 @@ PATHS: Plain = {
     },
     "/v1/healthz": {"get": _one("tell_health", "Whether the process answers.", _json(_few("status")))},
     "/v1/readyz": {"get": _one("tell_ready", "Whether items are taken.", _json(_few("status")), 503)},
+    "/healthz": {"get": _one("tell_health_too", "The same.", _json(_few("status")))},
+    "/readyz": {"get": _one("tell_ready_too", "The same.", _json(_few("status")), 503)},
     "/metrics": {"get": _one("tell_metrics", "What was counted.", _text("text/plain", "Prometheus's format."))},
     "/v1/metrics": {"get": _one("tell_metrics_too", "The same.", _text("text/plain", "Prometheus's format."))},
     "/v1/openapi.json": {"get": _one("tell_openapi", "This document.", _json(_few("openapi", "paths")))},

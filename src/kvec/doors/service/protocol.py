@@ -6,8 +6,12 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from kvec.doors.service.bounds import Bounds
+from kvec.doors.service.item_routes import ROUTE
+from kvec.doors.service.reading import Holding
+from kvec.doors.service.service import Service
 
 MOST_HEAD = 64 << 10  # bytes of a request line and its headers
 
@@ -71,6 +75,59 @@ def protocol_of(bounds: Bounds) -> type[HttpToolsProtocol]:
         def send_400_response(self, msg: str) -> None:
             if not self.transport.is_closing():
                 super().send_400_response(msg)
+
+    return Guarded
+
+
+def socket_protocol_of(service: Service) -> type[WebSocketsSansIOProtocol]:
+    """The protocol of WebSockets with the bounds of a service."""
+
+    class Guarded(WebSocketsSansIOProtocol):
+        """A WebSocket whose client must read, and whose messages are counted while they come in."""
+
+        _stuck: asyncio.TimerHandle | None = None
+
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self._holding = Holding(service)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._holding.hold(0)
+            if self._stuck is not None:
+                self._stuck.cancel()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._holding.hold(self._holding.n + len(data)) or not self.handshake_complete:
+                super().data_received(data)
+            else:
+                service.answered("WS", ROUTE, 429, self.client[0] if self.client else "?")
+                self.transport.abort()
+
+        async def receive(self) -> Any:
+            message = await super().receive()
+            if self.queue.empty():  # of a next message only what came along with this one can be there
+                self._holding.hold(0)
+            return message
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._cut_soon()
+
+        def resume_writing(self) -> None:
+            if self._stuck is not None:
+                self._stuck.cancel()
+            super().resume_writing()
+
+        def keepalive_timeout(self) -> None:
+            super().keepalive_timeout()
+            self._cut_soon()
+
+        def _cut_soon(self) -> None:
+            """Cut the connection off, unless its client reads again."""
+            if self._stuck is not None:
+                self._stuck.cancel()
+            self._stuck = self.loop.call_later(service.bounds.timeout, self.transport.abort)
 
     return Guarded
 

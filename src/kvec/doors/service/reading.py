@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.types import Receive
 
 from kvec.doors.service.bodies import JSON, LINES, parsed
+from kvec.doors.service.hub import busy
 from kvec.doors.service.problems import Refusal
 from kvec.doors.service.served import Served
 from kvec.doors.service.service import Service
@@ -26,6 +27,30 @@ CLOSE = {"Connection": "close"}
 
 class Gone(Exception):
     """The client has left."""
+
+
+class Holding:
+    """The bytes that one request or connection holds while they come in; counted with those of all others."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self.n = service, 0
+
+    def __enter__(self) -> Holding:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hold(0)
+
+    def hold(self, n: int) -> bool:
+        """Hold so many bytes; whether there is room for them."""
+        self._service.n_coming += n - self.n
+        self.n = n
+        return not self._service.is_full
+
+    def require(self, n: int) -> None:
+        """Hold so many bytes; where too many come in at once, they are refused."""
+        if not self.hold(n):
+            raise busy("too much is being sent at once; try again soon", **CLOSE)
 
 
 def service_of(request: Request) -> Service:
@@ -103,7 +128,12 @@ async def chunks(request: Request, service: Service) -> AsyncIterator[bytes]:
 
 async def body_of(request: Request, service: Service) -> bytes:
     """A whole body."""
-    return b"".join([chunk async for chunk in chunks(request, service)])
+    parts: list[bytes] = []
+    with Holding(service) as holding:
+        async for chunk in chunks(request, service):
+            holding.require(holding.n + len(chunk))
+            parts.append(chunk)
+    return b"".join(parts)
 
 
 async def json_of(request: Request, service: Service) -> Any:

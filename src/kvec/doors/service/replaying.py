@@ -56,11 +56,13 @@ class Replay:
         self._speed = _speed(speed)
         self._place = self._round = self._steps = 0
         self._is_playing, self._is_over, self._is_stopping = True, False, False
+        self._moment()
         self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="kvec-replay", daemon=True)
 
     def start(self) -> None:
         """Begin to play."""
+        self._moment()
         self._thread.start()
 
     def stop(self) -> None:
@@ -87,6 +89,7 @@ class Replay:
         with self._moved:
             if speed is not None:
                 self._speed = _speed(speed)
+                self._moment()
             if action == "pause":
                 self._is_playing = False
             elif action == "play":
@@ -102,6 +105,7 @@ class Replay:
                 self._seek(min(position, len(self._recording) - 1))
             else:
                 raise Refusal(422, "action must be pause, play, step or seek", field="action")
+            self._moment()
             self._moved.notify()
         return self.told()
 
@@ -120,25 +124,20 @@ class Replay:
                     time.sleep(FRAME)
 
     def _batches(self) -> Iterator[list[Item]]:
-        """What is due, again and again; time runs from where the replay was last moved."""
-        base, since = self._due_now(), time.monotonic()
+        """What is due, again and again."""
         while True:
             with self._moved:
-                before = (self._place, self._round, self._speed)
                 if self._is_idle():
                     self._moved.wait_for(lambda: self._is_stopping or not self._is_idle())
-                    base, since = self._due_now(), time.monotonic()
                 else:
                     self._moved.wait(FRAME)
                 if self._is_stopping:
                     return
-                if (self._place, self._round, self._speed) != before:
-                    base, since = self._due_now(), time.monotonic()
                 if self._steps:
                     items = self._next(self._steps, None)
                     self._steps = 0
                 elif self._is_playing:
-                    items = self._next(MOST_ITEMS, base + (time.monotonic() - since) * self._speed)
+                    items = self._next(MOST_ITEMS, self._base + (time.monotonic() - self._since) * self._speed)
                 else:
                     items = []
             if items:
@@ -146,6 +145,10 @@ class Replay:
 
     def _is_idle(self) -> bool:
         return not self._steps and (self._is_over or not self._is_playing)
+
+    def _moment(self) -> None:
+        """Let time run from here on: the replay was moved."""
+        self._base, self._since = self._due_now(), time.monotonic()
 
     def _due_now(self) -> float:
         recording = self._recording

@@ -2,30 +2,35 @@
 
 Requests that wait are taken together: on the disk first, as one entry of the journal, then fed one by one, so that each
 is answered with the decisions that its own items settled. After a crash the journal is fed again from the snapshot on,
-with the same clock: the same decisions fall under the same numbers.
+with the same clock: the same decisions fall under the same numbers. Where something fails in the middle, the stream may
+be ahead of the disk; nothing more is taken or saved then, and a new start goes on from the disk, which is right.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from kvec.decide.operating import OperatingPoint
-from kvec.decide.stream import Status, Stream
+from kvec.decide.stream import MOST_ENGINES, Status, Stream
 from kvec.doors.journal import Entry
 from kvec.doors.keeping import SNAPSHOT, Keeper
 from kvec.doors.messages import say
 from kvec.doors.promises import Watcher
 from kvec.doors.service.answered import Answer, Answered
-from kvec.doors.service.asking import Ask, Manner, Settled
+from kvec.doors.service.asking import Ask, Manner, Settled, parted
 from kvec.doors.service.bodies import Row, rows_of
 from kvec.doors.service.decision_log import DecisionLog
-from kvec.doors.service.intake import feed_all, items_of, names_meant, warm
+from kvec.doors.service.health import Health
+from kvec.doors.service.intake import feed_all, items_of, warm
+from kvec.doors.service.label_store import FILE
 from kvec.doors.service.meters import Meters
+from kvec.doors.service.names import names_meant
 from kvec.doors.service.problems import Refusal
 from kvec.doors.service.telling import decision_line
 from kvec.doors.service.traces import Trace, Traces
@@ -34,11 +39,13 @@ from kvec.doors.service.versions import Version
 from kvec.doors.succeeding import require_same_items, require_same_limits
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_sources import Arrived
-from kvec.words.errors import SettingError
+from kvec.words.errors import ModelError, SettingError
 from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
 
-SHARE = 300  # saving takes no more than one in so many seconds
+SHARE = 300  # saving halts the stream in no more than one of so many seconds
+OF_ROWS = ("max_line", "max_items", "max_text")  # bounds by which the rows of a request are read
+GIVE_UP = "give up"  # in the place of a body's form: the oldest of many models decides its rest
 
 
 class Served:
@@ -47,18 +54,22 @@ class Served:
     def __init__(self, name: str, version: Version, manner: Manner, folder: Path | None, meters: Meters) -> None:
         self.name, self.version, self.meters = name, version, meters
         self._manner, self._keeper = manner, None if folder is None else _keeper(folder)
-        bounds = manner.bounds
+        self.health = Health(name)
+        self._bounds = bounds = manner.bounds
         self.log = DecisionLog(bounds.keep_decisions, folder)
         self.answered = Answered(bounds.keep_ids)
         self.traces = Traces(bounds.keep_traces)
-        self.truths = Truths(bounds.keep_decisions, None if folder is None else folder / "labels.sqlite")
+        self.truths = Truths(bounds.keep_decisions, None if folder is None else folder / FILE)
         self._until: float | None = None  # when older models must be done, by the wall clock
         self._n_waiting = self._n_unsaved = self._n_requests = 0
         self._saved = time.monotonic()
-        self._pause = 0.0  # seconds that the last snapshot took
+        self._pause = 0.0  # seconds that the last snapshot halted the stream
         self.newest: float | None = None  # time of the newest item
         try:
             self._open()
+        except Refusal as refusal:  # a take-over that failed
+            self._release()
+            raise ModelError(str(refusal)) from None
         except BaseException:
             self._release()
             raise
@@ -75,7 +86,7 @@ class Served:
         if kept is not None and note.get("kind") != "service":
             raise SettingError("this state was not written by kvec serve; name another folder with --state")
         self.reader = RowReader(stream.model.schema)
-        is_newer = False
+        is_newer = is_other = False
         if kept is not None:
             assert self._keeper is not None
             require_same_limits(stream.limits, given, str(self._keeper.folder))
@@ -84,6 +95,8 @@ class Served:
             self._n_requests, self._until = note["n_requests"], note["until"]
             self.version = wanted.at(OperatingPoint(*note["point"]))
             is_newer = note["started"] != wanted.mark or self.version.model.hash != stream.model.hash
+            is_other = note.get("bounds") != self._of_rows()
+            self._bounds = replace(self._bounds, **note.get("bounds", {}))
         self.log.go_on(note.get("log"))
         self.truths.restore(self.log.since(0, self._manner.bounds.keep_decisions), note.get("truths"))
         stream.listen(self.traces)
@@ -91,71 +104,83 @@ class Served:
         self._n_waiting = stream.n_waiting
         self._started = wanted.mark
         n_requests = self._recover()
+        self._bounds = self._manner.bounds
         self.truths.catch_up(self._judge)
         if n_requests:
             say(f"{self.name}: taken again from the journal, behind the snapshot: {n_requests:,} requests")
         if is_newer:
             self.take_over(wanted)
             say(f"{self.name}: the model has changed; the new one takes over")
-        elif n_requests:
+        elif n_requests or is_other:
             self.save()
         self._count()
 
     def _recover(self) -> int:
-        n = 0
-        for entry in self._keeper.journal.entries() if self._keeper is not None else ():
-            n += len(entry.arrived)
-            for one in entry.arrived:
-                assert isinstance(one.content, bytes)
-                self._n_requests += 1
-                self._feed(rows_of(one.content, one.peer, self._manner.bounds), one.origin, entry.wall)
+        """Take again what the journal has behind the snapshot, by the bounds of then; how many requests that are."""
+        before = self._n_requests
+        for entry in self._keeper.entries() if self._keeper is not None else ():
+            self._n_unsaved += 1
             if not entry.arrived:
-                self._tell(self.stream.tick(entry.now, entry.wall), entry.wall)
-        self._n_unsaved = n
-        return n
+                self._pass(entry.now, entry.wall)
+            elif entry.arrived[0].peer == GIVE_UP:
+                self._give_up(entry.wall)
+            else:
+                for one in entry.arrived:
+                    assert isinstance(one.content, bytes)
+                    self._n_requests += 1
+                    self._feed(rows_of(one.content, one.peer, self._bounds), one.origin, entry.wall)
+        return self._n_requests - before
+
+    def _of_rows(self) -> dict[str, Any]:
+        return {name: getattr(self._manner.bounds, name) for name in OF_ROWS}
 
     # -- items --------------------------------------------------------------------------------------------------
 
     def take(self, asks: Sequence[Ask]) -> None:
         """Take requests together; each is answered as soon as its own items are decided."""
-        fresh, again, keys = [], [], set()
-        for ask in asks:
-            if ask.key and (ask.key in self.answered or ask.key in keys):
-                again.append(ask)
-                continue
-            try:
-                ask.rows = rows_of(ask.body, ask.form, self._manner.bounds)
-            except Refusal as refusal:
-                ask.done(refusal)
-                continue
-            keys.add(ask.key)
-            fresh.append(ask)
+        with self.health.at_stake():
+            fresh, again = parted(asks, self.answered, self._bounds)
+            settled = self._take_fresh(fresh)
+            for ask, found in again:
+                if isinstance(found, Answer):
+                    ask.done(Settled(found, self.log.between(found.first, found.n)))
+                else:
+                    ask.done(settled[found])
+            self._count()
+
+    def _take_fresh(self, asks: Mapping[str, Ask]) -> dict[str, Settled]:
+        """Take requests that were not here before: on the disk first, then one by one."""
         wall = time.time()
-        if fresh and self._keeper is not None:
-            self._save_first()
-            numbered = enumerate(fresh, self._n_requests)
-            self._keeper.journal.add(Entry(wall, [Arrived(n, a.body, 0, a.key, "", a.form) for n, a in numbered]))
-        self._n_requests += len(fresh)
-        self._n_unsaved += len(fresh)
-        for ask in fresh:
+        if asks:
+            numbered = enumerate(asks.values(), self._n_requests)
+            self._journal(Entry(wall, [Arrived(n, a.body, 0, a.key, "", a.form) for n, a in numbered]))
+        self._n_requests += len(asks)
+        settled = {}
+        for name, ask in asks.items():
             began = time.monotonic()
-            settled = self._feed(ask.rows, ask.key, wall)
+            settled[name] = self._feed(ask.rows, ask.key, wall)
             self.meters.waited(began - ask.came, time.monotonic() - ask.came)
             ask.rows = ()
-            ask.done(settled)
-        for ask in again:
-            answer = self.answered[ask.key]
-            ask.done(Settled(answer, self.log.between(answer.first, answer.n)))
-        self._count()
+            ask.done(settled[name])
+        return settled
+
+    def _journal(self, entry: Entry) -> None:
+        """Have on the disk what is about to happen; before the first of it, a snapshot knows the model it comes to."""
+        if self._keeper is not None:
+            if not self._keeper.has_snapshot:
+                self.save()
+            self._keeper.journal.add(entry)
+        self._n_unsaved += 1
 
     def feed(self, items: Sequence[Item]) -> None:
         """Take items that come from this process itself, as a replay's do; they are not journalled."""
-        self._tell(self.stream.feed_many(items, time.time()), time.time(), items)
-        self._count()
+        with self.health.at_stake():
+            self._tell(self.stream.feed_many(items, time.time()), time.time(), items)
+            self._count()
 
     def _feed(self, rows: Sequence[Row], key: str, wall: float) -> Settled:
         """Feed the rows of a request."""
-        items, refused = items_of(rows, self.reader, self._manner.bounds.max_text)
+        items, refused = items_of(rows, self.reader, self._bounds.max_text)
         decisions, unfit = feed_all(self.stream, items, wall)
         if unfit:
             items = [one for one in items if one[0] not in unfit]
@@ -192,42 +217,56 @@ class Served:
 
     def tick(self) -> None:
         """Let time pass: once a second."""
-        wall = time.time()
-        limits = self.stream.limits
-        now = wall if self._manner.by_wall else None
-        moves = limits.idle is not None or (now is not None and (limits.expiry is not None or limits.reorder > 0))
-        if moves and self._keeper is not None:
-            self._save_first()
-            self._keeper.journal.add(Entry(wall, [], now))
-            self._n_unsaved += 1
+        with self.health.at_stake():
+            wall = time.time()
+            limits = self.stream.limits
+            now = wall if self._manner.by_wall else None
+            moves = limits.idle is not None or (now is not None and (limits.expiry is not None or limits.reorder > 0))
+            if moves or (self._until is not None and wall >= self._until):
+                self._journal(Entry(wall, [], now))
+            self._pass(now, wall)
+            self._save_in_time()
+            self._count()
+
+    def _pass(self, now: float | None, wall: float) -> None:
+        """What time brings, live and when it is taken again."""
         self._tell(self.stream.tick(now, wall), wall)
         if self.watcher is not None:
             self.watcher.look(self.stream)
         if self._until is not None and (wall >= self._until or self.stream.n_models == 1):
             self._until = None
             self._tell(self.stream.finish_old(), wall)
-            self.save()
-        pause = max(self._manner.every, SHARE * self._pause)
-        if self._n_unsaved and time.monotonic() - self._saved >= pause:
-            self.save()
-        self._count()
+
+    def _give_up(self, wall: float) -> None:
+        """Make room for one more model."""
+        self._tell(self.stream.finish_old(MOST_ENGINES - 1), wall)
 
     # -- models -------------------------------------------------------------------------------------------------
 
-    def take_over(self, version: Version) -> None:
-        """Let another version, or the same one at another point, decide the sequences that open from now on."""
+    def is_started_with(self, version: Version) -> bool:
+        """Whether this version is the one that a folder gave at last, wherever the dial was turned to since."""
+        return self._started == version.mark
+
+    def take_over(self, version: Version, is_turned: bool = False) -> None:
+        """Let a version decide the sequences that open from now on: a folder's, or the present one, turned."""
+        self.health.require()
         where = "this service" if self._keeper is None else str(self._keeper.folder)
         require_same_items(self.stream.model.schema, version.base.schema, f"the new model of {self.name}", where)
         wall = time.time()
-        decisions = self.stream.take_over(version.model)
-        if self.version.base.hash != version.base.hash:
-            self._started = version.mark
-        self.version = version
-        self.watcher = Watcher.of(self.stream, awaits_labels=True)
-        self._tell(decisions, wall)
-        self._until = wall + self._manner.deadline
-        self.save()
-        self._count()
+        if self.stream.n_models == MOST_ENGINES:
+            with self.health.at_stake():
+                self._journal(Entry(wall, [Arrived(0, b"", 0, "", "", GIVE_UP)]))
+                self._give_up(wall)
+        left = self.stream.take_over(version.model)  # where it is refused, nothing has changed
+        with self.health.at_stake():
+            assert not left
+            if not is_turned:
+                self._started = version.mark
+            self.version = version
+            self.watcher = Watcher.of(self.stream, awaits_labels=True)
+            self._until = wall + self._manner.deadline
+            self.save()
+            self._count()
 
     # -- questions ----------------------------------------------------------------------------------------------
 
@@ -241,7 +280,9 @@ class Served:
 
     def label(self, rows: Sequence[Row]) -> dict[str, Any]:
         """Take true labels that have come later."""
-        return self.truths.take(rows, set(self.stream.model.vocabulary.labels[0]), self.traces.find, self._judge)
+        self.health.require()
+        classes = set(self.stream.model.vocabulary.labels[0])
+        return self.truths.take(rows, classes, self.traces.find, self._judge, self._bounds.max_text)
 
     def _judge(self, decision_id: str, said: str, label: str) -> None:
         """A decision's true label is known."""
@@ -273,32 +314,47 @@ class Served:
             "bytes": stream.bytes, "models": stream.n_models, "newest": self.newest,
         }  # fmt: skip
         self.meters.early(self.name, self.traces.earliness)
+        if self.traces.ended:
+            self.truths.ended(self.traces.ended)
+            self.traces.ended.clear()
 
     # -- saving -------------------------------------------------------------------------------------------------
 
-    def save(self) -> None:
-        """Save the stream with all that is kept beside it, where a state is kept."""
-        if self._keeper is None:
+    def _save_in_time(self) -> None:
+        """Begin a snapshot where it is time for one; it is written while the stream goes on."""
+        if self._keeper is not None:
+            self._keeper.settle()
+            is_due = time.monotonic() - self._saved >= max(self._manner.every, SHARE * self._pause)
+            if self._n_unsaved and is_due and not self._keeper.is_saving:
+                self.save(waits=False)
+
+    def save(self, waits: bool = True) -> None:
+        """Save the stream with all that is kept beside it, where a state is kept; after a failure nothing is."""
+        if self._keeper is None or self.health.failure:
             return
         began = time.monotonic()
         note = {
             "kind": "service", "reader": self.reader.to_plain(), "log": self.log.place(),
             "answered": self.answered.to_plain(), "n_requests": self._n_requests, "until": self._until,
             "point": [self.version.point.threshold, self.version.point.delay_cost], "started": self._started,
-            "truths": self.truths.to_plain(),
+            "truths": self.truths.to_plain(), "bounds": self._of_rows(),
         }  # fmt: skip
         if self.watcher is not None:
             note["watched"] = self.watcher.to_plain()
-        self._keeper.save(self.stream, note)
+        save = self._keeper.save if waits else self._keeper.save_apart
+        save(self.stream, note, self.log.spare())
         self._saved, self._n_unsaved = time.monotonic(), 0
         self._pause = self._saved - began
         self.meters.saved(self.name, self._pause)
 
     def close(self) -> None:
-        """Save, and let go of the folder."""
+        """Save, and let go of the folder; after a failure only this."""
         try:
-            if self._n_unsaved:
-                self.save()
+            if self._keeper is not None and not self.health.failure:
+                with self.health.at_stake():
+                    self._keeper.settle(waits=True)
+                    if self._n_unsaved:
+                        self.save()
         finally:
             self._release()
 
@@ -307,12 +363,6 @@ class Served:
         self.truths.close()
         if self._keeper is not None:
             self._keeper.close()
-
-    def _save_first(self) -> None:
-        """Before the first rows count, a snapshot knows the model that they come to."""
-        assert self._keeper is not None
-        if not self._keeper.has_snapshot:
-            self.save()
 
 
 def _keeper(folder: Path) -> Keeper:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kvec.decide.looking_back import LookedBack, Recalled
 from kvec.decide.targets import Target
+from kvec.doors.messages import say
 from kvec.doors.service.asking import Ask, Settled
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.hub import Hub
@@ -18,6 +21,9 @@ from kvec.doors.service.served import Served
 from kvec.doors.service.versions import Version
 
 T = TypeVar("T")
+BYTES_COMING = 8  # bodies of the largest size that may be coming in at once
+LOOKED = 16  # tangles, the newest that were looked at
+TOLD = 5  # refusals of a kind that are told one by one; then the tenth, the hundredth and so on
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class Service:
     tokens: frozenset[bytes] = frozenset()  # digests
     replay: Replay | None = None
     hosts: frozenset[str] = frozenset()  # names under which it may be asked without a token; empty: any
+    n_coming: int = 0  # bytes of bodies and messages that are not whole yet
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _looked: OrderedDict[tuple[str, str | int], tuple[Any, LookedBack]] = field(default_factory=OrderedDict)
+    _refused: Counter[tuple[int, str]] = field(default_factory=Counter)
     _news: dict[str, asyncio.Event] = field(default_factory=dict)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -90,13 +100,42 @@ class Service:
         self.hub.submit(served, Ask(body, form, key, done))
         return await future
 
-    async def call(self, wish: Callable[[], T]) -> T:
-        """Let the thread that owns the streams do something."""
-        return await asyncio.wrap_future(self.hub.call(wish))
+    @property
+    def is_full(self) -> bool:
+        """Whether more is coming in than may."""
+        return self.n_coming > max(BYTES_COMING * self.bounds.max_body, 64 << 20)
+
+    async def call(self, wish: Callable[[], T], n_bytes: int = 0) -> T:
+        """Let the thread that owns the streams do something that holds so many bytes."""
+        return await asyncio.wrap_future(self.hub.call(wish, n_bytes))
 
     async def apart(self, wish: Callable[[], T]) -> T:
         """Do something that takes a while, and touches no stream, in another thread."""
         return await asyncio.to_thread(wish)
+
+    async def look(self, served: Served, recalled: Recalled) -> LookedBack:
+        """Where remembered items looked: one tangle at a time, and once while nothing new comes to it."""
+        async with self._looking:
+            name = served.name, recalled.tangle.id
+            mark, looked = self._looked.get(name, (None, None))
+            if looked is None or mark != recalled.mark:
+                looked = await self.apart(recalled.looked)
+            self._looked[name] = recalled.mark, looked
+            self._looked.move_to_end(name)
+            if len(self._looked) > LOOKED:
+                self._looked.popitem(last=False)
+            return looked
+
+    def answered(self, method: str, route: str, status: int, client: str) -> None:
+        """Count an answer; refusals are told on the standard error output, without what was sent."""
+        self.meters.answered(route, status)
+        if status < 400:
+            return
+        self._refused[status, route] += 1
+        n = self._refused[status, route]
+        if n <= TOLD or str(n).strip("0") == "1":
+            so_far = f" ({n:,} such answers so far)" if n > TOLD else ""
+            say(f"{method[:8]} {route} answered with {status} to {client}{so_far}")
 
     def _wake(self, name: str) -> None:
         event = self._news.pop(name, None)

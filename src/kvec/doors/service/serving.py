@@ -28,7 +28,7 @@ from kvec.doors.service.guard import read_tokens
 from kvec.doors.service.hub import Hub
 from kvec.doors.service.meters import Meters
 from kvec.doors.service.model_routes import reload
-from kvec.doors.service.protocol import protocol_of, quiet
+from kvec.doors.service.protocol import protocol_of, quiet, socket_protocol_of
 from kvec.doors.service.replaying import Recording, Replay
 from kvec.doors.service.served import Served
 from kvec.doors.service.service import Origin, Service
@@ -111,7 +111,8 @@ def _run(service: Service, listening: socket.socket, wishes: Wishes) -> None:
     gc.freeze()
     gc.set_threshold(*COLLECT)
     config = uvicorn.Config(
-        build(service), http=protocol_of(wishes.bounds), ws="websockets-sansio", loop="auto", log_config=quiet(),
+        build(service), http=protocol_of(wishes.bounds), ws=socket_protocol_of(service), loop="auto",
+        log_config=quiet(), ws_per_message_deflate=False,  # what unfolds to more than came cannot be counted
         access_log=False, server_header=False, timeout_keep_alive=75, timeout_graceful_shutdown=GRACE,
         ws_max_size=wishes.bounds.max_body, lifespan="on", backlog=1024,
     )  # fmt: skip

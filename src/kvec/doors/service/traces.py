@@ -46,6 +46,8 @@ class Trace:
     session_value: Any = None
     items: deque[Kept] = field(default_factory=lambda: deque(maxlen=MOST_ITEMS))
     decision: Decision | None = None
+    is_over: bool = False
+    is_awaited: bool = False  # by a label that came before all of its items
 
     def traced(self) -> list[Traced]:
         """The items that are kept, oldest first."""
@@ -65,6 +67,7 @@ class Traces:
         self._watches: tuple[Watch, ...] = ()
         self.n_opened = 0  # sequences that were seen to begin
         self.earliness: Counter[float] = Counter()  # of sequences that ended since this was read, lower is better
+        self.ended: list[Trace] = []  # that were awaited, since this was read
 
     def find(self, tangle: TangleId, key: Key) -> Trace | None:
         """The trace of a key."""
@@ -102,6 +105,9 @@ class Traces:
         """Note how early a sequence was decided, now that it is over."""
         if live.decision is not None and live.n_items:
             self.earliness[live.decision.n_observed / live.n_items] += 1
+        trace = self.find(live.tangle.id, live.key)
+        if trace is not None and trace.sequence == live.number:
+            self._end(trace)
 
     def decided(self, decisions: Sequence[Decision], first: int) -> None:
         """Note decisions, of which the first one has this number."""
@@ -135,6 +141,13 @@ class Traces:
     def _forget(self) -> None:
         _, oldest = self._traces.popitem(last=False)
         self._n_items -= len(oldest.items)
+        self._end(oldest)
+
+    def _end(self, trace: Trace) -> None:
+        """Nothing more comes to a trace."""
+        if trace.is_awaited and not trace.is_over:
+            self.ended.append(trace)
+        trace.is_over = True
 
 
 def _shown(

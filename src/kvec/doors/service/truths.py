@@ -12,10 +12,12 @@ import orjson
 
 from kvec.doors.service.bodies import Row
 from kvec.doors.service.label_store import LabelStore, Said
+from kvec.doors.service.names import names_meant
 from kvec.doors.service.traces import Trace
 from kvec.words.items import Decision, Key, TangleId
 
 MOST_PENDING = 100_000  # labels of sequences that are not decided yet, the newest
+MOST_SEQUENCE = 2**63 - 1  # that the store can hold
 
 Judge = Callable[[str, str, str], None]  # id of a decision, what it said, what is true
 Find = Callable[[TangleId, Key], Trace | None]
@@ -77,23 +79,33 @@ class Truths:
                 if self._store is not None:
                     self._store.add_said(name, said)
 
-    def take(self, rows: Sequence[Row], classes: set[str], find: Find, judge: Judge) -> dict[str, Any]:
+    def take(self, rows: Sequence[Row], classes: set[str], find: Find, judge: Judge, most_text: int) -> dict[str, Any]:
         """Take labels; how many, of how many the decision is known, and which cannot be used."""
         taken: list[tuple[Name, str]] = []
         refused = []
         for row in rows:
             try:
-                taken.append(self._read(row, classes, find))
+                taken.append(self._read(row, classes, find, most_text))
             except ValueError as wrong:
                 refused.append({"row": row.number, "detail": str(wrong)})
         n_known = sum(name in self._said for name, _ in taken)
         if self._store is not None:
+            traces = [_its(find(*name[:2]), name) for name, _ in taken]
             self._up_to = self._store.add(
-                (name, label, self._said.get(name), find(name[0], name[1]), time.time()) for name, label in taken
+                (name, label, self._said.get(name), trace, time.time())
+                for (name, label), trace in zip(taken, traces, strict=True)
             )
+            for trace in traces:
+                if trace is not None:
+                    trace.is_awaited = True
         for name, label in taken:
             self._join(name, label, judge)
         return {"taken": len(taken), "decided": n_known, "refused": refused, "accuracy": self.accuracy}
+
+    def ended(self, traces: Sequence[Trace]) -> None:
+        """Sequences are over whose labels came before all of their items."""
+        if self._store is not None:
+            self._store.complete(traces)
 
     def close(self) -> None:
         """Close the store."""
@@ -102,17 +114,18 @@ class Truths:
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    def _read(self, row: Row, classes: set[str], find: Find) -> tuple[Name, str]:
+    def _read(self, row: Row, classes: set[str], find: Find, most_text: int) -> tuple[Name, str]:
         cells = row.cells
         if cells is None:
             raise ValueError(row.problem)
-        tangle, key, label = _name(cells, "tangle", 0), _name(cells, "key"), cells.get("label")
+        tangle, key = _name(cells, "tangle", most_text, 0), _name(cells, "key", most_text)
+        label, sequence = cells.get("label"), cells.get("sequence")
         if not isinstance(label, str) or label not in classes:
             raise ValueError(f"'label' must be a class of the model, such as {min(classes)!r}")
-        sequence = cells.get("sequence")
-        if sequence is not None and (not isinstance(sequence, int) or isinstance(sequence, bool) or sequence < 0):
-            raise ValueError("'sequence' must be a whole number from 0 on")
-        name = next(((t, k) for t in _kinds(tangle) for k in _kinds(key) if self._knows(t, k, find)), (tangle, key))
+        is_whole = isinstance(sequence, int) and not isinstance(sequence, bool)
+        if sequence is not None and not (is_whole and 0 <= sequence <= MOST_SEQUENCE):
+            raise ValueError(f"'sequence' must be a whole number from 0 to {MOST_SEQUENCE}")
+        name = next((name for name in names_meant(tangle, key) if self._knows(*name, find)), (tangle, key))
         if sequence is None:
             trace = find(*name)
             sequence = self._newest.get(name, 0 if trace is None else trace.sequence)
@@ -150,16 +163,14 @@ class Truths:
                 del self._newest[gone[:2]]
 
 
-def _name(cells: Mapping[str, Any], what: str, otherwise: Any = None) -> str | int:
+def _name(cells: Mapping[str, Any], what: str, most_text: int, otherwise: Any = None) -> str | int:
     given = cells.get(what, otherwise)
     if not isinstance(given, str | int) or isinstance(given, bool):
         raise ValueError(f"{what!r} must be text or a whole number")
+    if isinstance(given, str) and len(given) > most_text:
+        raise ValueError(f"{what!r} has more than {most_text:,} characters")
     return given
 
 
-def _kinds(name: str | int) -> list[str | int]:
-    """A name as it was given, and as the other type; a column of names has one of them."""
-    if isinstance(name, int):
-        return [name, str(name)]
-    digits = name.removeprefix("-")
-    return [name, int(name)] if digits.isascii() and digits.isdigit() and len(digits) < 19 else [name]
+def _its(trace: Trace | None, name: Name) -> Trace | None:
+    return trace if trace is not None and trace.sequence == name[2] else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -64,7 +66,9 @@ class Version:
     def mark(self) -> list[Any]:
         """By what a state knows the version that it was started with."""
         words = [float(getattr(self.unknown, word)) for word in WORDS]
-        return [self.base.hash, self.point.threshold, self.point.delay_cost, *words]
+        promise = None if self.base.promise is None else self.base.promise.to_dict()
+        made = hashlib.blake2b(json.dumps(promise, sort_keys=True).encode(), digest_size=8).hexdigest()
+        return [self.base.hash, self.point.threshold, self.point.delay_cost, *words, made]
 
     def told(self, point: OperatingPoint) -> dict[str, Any]:
         """A point with what it gave on validation."""
