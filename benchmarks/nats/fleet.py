@@ -193,6 +193,12 @@ class Fleet:
         with self._log.open("ab") as out:
             self._workers += [subprocess.Popen(self._command, stderr=out) for _ in range(n)]
 
+    def has(self, n_decisions: float) -> bool:
+        """Whether so many decisions are there; a worker that has ended by itself ends the run."""
+        if any(one.poll() is not None for one in self._workers):
+            sys.exit(f"a worker has ended by itself: {self._log.read_text(encoding='utf-8')[-2000:]}")
+        return self._server.count("decisions") >= n_decisions
+
     def kill_one(self, rng: random.Random) -> None:
         """Kill one, and start another in its place."""
         victim = self._workers.pop(rng.randrange(len(self._workers)))
@@ -296,7 +302,7 @@ def main() -> None:
             assert send(server).wait(PATIENCE) == 0
             sending = time.monotonic() - sending
             fleet.hire(n)
-            wait_until(lambda server=server: server.count("decisions") >= len(wanted))  # type: ignore[misc]
+            wait_until(lambda fleet=fleet: fleet.has(len(wanted)))  # type: ignore[misc]
             counts, found = checked(server, wanted)
         stamps = [stamp for stamp, _ in found]
         took = max(stamps) - min(stamps)
@@ -316,13 +322,13 @@ def main() -> None:
             whom = [fleet.kill_one] * worker_kills + [None] * server_kills
             for i, kill_one in enumerate(whom):
                 at = len(wanted) * (i + 1) / (len(whom) + 1) * rng.uniform(0.9, 1.1)
-                wait_until(lambda server=server, at=at: server.count("decisions") >= at)  # type: ignore[misc]
+                wait_until(lambda fleet=fleet, at=at: fleet.has(at))  # type: ignore[misc]
                 if kill_one is not None:
                     kill_one(rng)
                 else:
                     server.kill()
                     server.start()
-            wait_until(lambda server=server: server.count("decisions") >= len(wanted))  # type: ignore[misc]
+            wait_until(lambda fleet=fleet: fleet.has(len(wanted)))  # type: ignore[misc]
             assert sender.wait(PATIENCE) == 0
             counts, found = checked(server, wanted)
             result[name] = {

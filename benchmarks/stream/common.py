@@ -231,7 +231,7 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
 
 def finish(given: argparse.Namespace, name: str, result: dict[str, Any]) -> None:
     """Print a result and write it beside its script, with the command that made it."""
-    text = json.dumps(origin(given.data, "-o", "--out") | result, indent=1)
+    text = json.dumps(origin(given.data, "-o", "--out", "--note") | result, indent=1)
     print(text)
     folder = Path(given.out) if given.out else Path(sys.argv[0]).parent
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")

@@ -117,8 +117,6 @@ class Worker:
             different = [name for name in mine if mine[name] != theirs.get(name)]
         if different:
             group = f"group {self._duty.place.group!r}"
-            if self._has_worked:
-                self._is_outdated = True
             if different[0] == "model":
                 raise ModelError(
                     f"this is not the model of {group} as it is used there; give the same model and --at, or let this "

@@ -158,7 +158,8 @@ async def deliver(place: Place, parcels: Iterator[Parcel | None], sent: Sent, ra
         except (LinkLost, Refused, DataError) as error:
             if not has_begun or (isinstance(error, DataError) and link is not None):
                 raise
-            say(f"{place.name}: the server was lost ({error}); still trying") if link is not None else None
+            if link is not None:
+                say(f"{place.name}: the server was lost ({error}); still trying")
             await asyncio.sleep(PAUSE)
         finally:
             if link is not None:
