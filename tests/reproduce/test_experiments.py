@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from kvec.words.errors import SettingError
 settings_of = partial(tuned_settings_of, tuned=read_tuned())
 ALL = Names(TRAININGS, (*NAMES, *MADE, PLANTED), PROFILES)
 TWO = Names(("kvec", "srn"), ("planted", "other"), PROFILES)
+CONTROLLED = {"kvec", "srn", "kvec-paper", "earliest", "srn-earliest"}
 RUN = "[[runs]]\ntrainings = ['kvec']\ndatasets = ['planted']\n"
 
 
@@ -104,6 +106,14 @@ def test_all_sampled_trainings_feel_the_same_ratios(tmp_path: Path) -> None:
             ratios.setdefault(cell.training, set()).add(round(ratio, 9))
             assert cell.setting == "training.beta/alpha" and ratio == pytest.approx(cell.value)
     assert len(ratios) == 3 and len({frozenset(each) for each in ratios.values()}) == 1
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_control_has_a_twin(name: str) -> None:
+    plan = plan_cells(read_experiments("curves", ALL), read_profile(name), ALL.datasets, settings_of)
+    controls = [cell for cell in plan.cells if cell.time != 1]
+    assert {cell.training for cell in controls} == (CONTROLLED if name == "small" else set())
+    assert {replace(cell, time=1.0) for cell in controls} <= set(plan.cells)
 
 
 def test_controls_have_a_name_of_their_own(tmp_path: Path) -> None:

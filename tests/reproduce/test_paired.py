@@ -93,6 +93,9 @@ def test_methods_are_compared_where_all_was_kept(tmp_path: Path) -> None:
         half = found[HALF, measure]
         assert float(half["value"]) == float(row["value"]) and 0 < float(half["difference"]) < float(row["difference"])
     assert (found["srn-fixed", "hm"]["seeds"], found["srn-fixed", "hm"]["units"]) == (2, 800)
+    tables.cell("sepsis", "kvec", 0)
+    again = paired_rows(read_results(tables.write(folder)), folder, ["kvec"], ["srn-fixed", "earliest", "trees-fixed"])
+    assert again == rows, "a data set of which nothing was kept adds nothing"
     kept(folder, "traffic-fg/srn/1", {"srn-fixed": points(0.7, 399)})
     with pytest.raises(DataError, match="different parts of traffic-fg"):
         paired_rows(read_results(folder), folder, ["kvec"], ["srn-fixed"])

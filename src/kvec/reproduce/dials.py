@@ -83,7 +83,8 @@ def draw_dial(results: Results, dataset: str) -> Figure:
         fit_heights(axes, [drawn], 0.0, latest)
         low, high = axes.get_ylim()
         heights = points["accuracy"].to_numpy()
-        axes.set_ylim(min(low, float(heights.min()) - 0.02), min(max(high, float(heights.max()) + 0.02), 1.01))
+        low, high = min(low, float(heights.min())), max(high, float(heights.max()))
+        axes.set_ylim(low - 0.1 * (high - low), min(high + 0.04 * (high - low), 1.01))  # with room for names below
         axes.plot(
             points["earliness"].to_numpy(), heights, marked.marker, color="none", ms=7, mec=marked.colour, mew=1.4,
             zorder=4,
@@ -96,7 +97,7 @@ def draw_dial(results: Results, dataset: str) -> Figure:
             )  # fmt: skip
         name_lines(axes, [(drawn, look)])
         axes.text(
-            0.985, 0.03, f"open marks: {marked.label}, one for each seed", transform=axes.transAxes, ha="right",
+            1.03, 0.03, f"○ {marked.label},\n    one mark for each seed", transform=axes.transAxes, va="bottom",
             fontsize=LETTER_SIZE, color=LETTERS[marked.colour],
         )  # fmt: skip
         axes.set(ylabel="accuracy", title=f"{name_of(dataset)}: one model with a dial")

@@ -56,7 +56,7 @@ def paired_rows(results: Results, folder: Path, compare: Sequence[str], against:
             if len(sizes) > 1:
                 raise DataError(f"{folder}: methods were tested on different parts of {dataset}; run its cells anew")
             n_units += sum(sizes)
-            weights = drawn_weights(max(sizes, default=0), seed)
+            weights = drawn_weights(max(sizes), seed) if sizes else np.zeros((0, 0))
             for name, points in found.items():
                 drawn[name][seed] = measured(points, weights)
         for name in compare:
