@@ -103,7 +103,7 @@ WHY = {
     422: "The request was read, and cannot be used.", 429: "Too much waits already; Retry-After says when to come.",
     503: "Not now.",
 }  # fmt: skip
-BODY = (400, 408, 413, 415)
+BODY = (400, 408, 413, 415, 429)
 
 
 def document() -> Plain:
@@ -219,7 +219,7 @@ PATHS: Plain = {
     "/v1/items": {
         "post": _one(
             "take_items", "Take items: one, an array, or lines that may be streamed in.", _json(_ref("Answer"), ANSWER),
-            404, *BODY, 422, 429, 503, parameters=[MODEL, KEY_HEADER], body=ITEMS,
+            404, *BODY, 422, 503, parameters=[MODEL, KEY_HEADER], body=ITEMS,
         ),
     },
     "/v1/decisions": {
@@ -252,7 +252,7 @@ PATHS: Plain = {
     "/v1/models/{name}/dial": {
         "post": _one(
             "turn_dial", "Let a model work elsewhere on its trade-off, for sequences from now on.",
-            _json(_few("point", "model")), 404, *BODY, 422, 429, 503, parameters=[NAME], body=TARGET,
+            _json(_few("point", "model")), 404, *BODY, 422, 503, parameters=[NAME], body=TARGET,
         ),
     },
     "/v1/models/{name}/reload": {
@@ -264,7 +264,7 @@ PATHS: Plain = {
     "/v1/labels": {
         "post": _one(
             "take_labels", "Take true labels that have come later.", _json(_few("taken", "decided", "refused")), 404,
-            *BODY, 422, 429, 503, parameters=[MODEL], body=LABELS,
+            *BODY, 422, 503, parameters=[MODEL], body=LABELS,
         ),
     },
     "/v1/replay": {

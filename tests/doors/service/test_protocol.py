@@ -1,0 +1,35 @@
+"""Connections that hold too much while it comes in."""
+
+from __future__ import annotations
+
+import asyncio
+from unittest.mock import Mock
+
+import uvicorn
+from tests.doors.made import Trained
+from tests.doors.service.serviced import asked
+from uvicorn.server import ServerState
+
+from kvec.doors.service.protocol import quiet, socket_protocol_of
+
+
+def test_messages_of_websockets_are_counted_while_they_come_in(lively: Trained) -> None:
+    async def check() -> None:
+        async with asked(lively) as (client, service):
+            config = uvicorn.Config(Mock(), log_config=quiet(), lifespan="off", ws_per_message_deflate=False)
+            protocol = socket_protocol_of(service)(config, ServerState(), {})
+            transport = Mock()
+            protocol.connection_made(transport)
+            protocol.handshake_complete = True
+            protocol.data_received(b"GET ")  # not whole
+            assert service.n_coming == 4 and not transport.abort.called
+            service.n_coming += 64 << 20  # others send too
+            protocol.data_received(b"x")
+            assert transport.abort.called
+            protocol.connection_lost(None)
+            assert service.n_coming == 64 << 20
+            service.n_coming = 0
+            metrics = (await client.get("/metrics")).text
+            assert 'kvec_http_requests_total{route="/v1/stream",status="429"} 1.0' in metrics
+
+    asyncio.run(check())
