@@ -30,7 +30,7 @@ def test_the_model_that_comes_with_kvec_is_small_and_good() -> None:
     model = load(demo_web.MODEL)
     tangles = model.tangles(read_table(demo_traffic(40, seed=11), DEMO_SCHEMA))
     (evaluation,) = evaluate_model(model, tangles, model.scores(tangles))
-    assert evaluation.halting.hm == pytest.approx(0.8588, abs=0.005)
+    assert evaluation.halting.hm == pytest.approx(0.8638, abs=0.005)
     assert evaluation.fixed.hm == pytest.approx(0.7679, abs=0.005)
 
 

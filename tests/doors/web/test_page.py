@@ -12,7 +12,7 @@ from tests.doors.web.made_stream import LABELS, Key
 from tests.doors.web.mock import CURVE, Service
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 expect.set_options(timeout=PATIENCE)
 Serve = Callable[..., Service]
@@ -266,6 +266,28 @@ def test_without_a_replay_the_picture_can_be_held(serve: Serve, visit: Visit) ->
     assert shown(page, "page.view.now") == held
     page.click("#hold")
     wait_until(lambda: shown(page, "page.view.now") > held)
+
+
+def test_a_fault_in_one_picture_is_not_the_end_of_all(serve: Serve, browser: Browser) -> None:
+    service = serve(known_feed(n_items=100_000, is_replay=False, is_playing=True))
+    page = browser.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(service.address)
+    wait_until(lambda: shown(page, "page.store.size") > 5)
+    page.evaluate(
+        """async () => {
+            const { page } = await import("/assets/page.js");
+            const { palette } = page;
+            page.palette = null;
+            await new Promise((done) => setTimeout(done, 300));
+            page.palette = palette;
+        }"""
+    )
+    assert faults
+    before = shown(page, "page.view.now")
+    wait_until(lambda: shown(page, "page.view.now") > before)
+    page.close()
 
 
 def test_it_comes_back_after_a_restart_of_the_service(serve: Serve, visit: Visit) -> None:

@@ -6,7 +6,7 @@ import { byId, number } from "./dom.js";
 const uPlot = globalThis.uPlot;
 
 export class DialPanel {
-  #chart = new Chart(byId("curve"), 164);
+  #chart = new Chart(byId("curve"), 138);
   #card = null;
   #palette = null;
   #chosen = -1;
@@ -18,6 +18,7 @@ export class DialPanel {
     byId("dial").addEventListener("input", (event) => this.#choose(Number(event.target.value)));
     byId("dial-yes").addEventListener("click", () => this.#confirm());
     byId("dial-no").addEventListener("click", () => this.reset());
+    new ResizeObserver(() => this.#card && this.#draw()).observe(byId("curve"));
     byId("dial-form").addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || !this.#isAsking) return;
       event.stopPropagation();

@@ -7,7 +7,7 @@ import { page, shownNow } from "./page.js";
 import { READ_BINS } from "./store.js";
 import { fillTable } from "./words.js";
 
-const chart = new Chart(byId("decisions"), 150);
+const chart = new Chart(byId("decisions"), 118);
 
 /** Bring all of it up to date. */
 export function drawFigures() {
