@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,9 @@ def test_a_wheel_installs_and_answers(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(source)]
     subprocess.run(build, **quiet)  # type: ignore[call-overload]
     (wheel,) = tmp_path.glob("kvec-*.whl")
+    files = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("src/kvec/doors/web", "src/kvec/doors/web_model"):
+        assert {str(path.relative_to(ROOT / "src")) for path in (ROOT / folder).glob("*.*")} <= files
     venv.create(tmp_path / "venv", with_pip=False)
     python = tmp_path / "venv" / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]

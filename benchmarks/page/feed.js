@@ -11,8 +11,10 @@
   const curve = [0.05, 0.1, 0.2, 0.4, 0.8, 1].map((earliness) => ({
     earliness,
     accuracy: 0.99 - 0.4 * (1 - earliness) ** 4,
+    hm: 0.9,
   }));
-  const card = { name: "default", threshold: 0.5, curve, point: curve[2] };
+  const made = { name: "default", threshold: 0.5, curve, point: curve[2], settings: {}, promise: null, live: {} };
+  const card = { ...made, labels, fields, session: ["direction"] };
   let state = 1;
   const random = () => (state = (state * 48271) % 2147483647) / 2147483647; // the same stream every time
   const open = [];
@@ -20,7 +22,7 @@
   let [items, decisions] = [0, 0];
 
   function frame(count) {
-    const made = { now: Date.now() / 1000, items: [], keys: [], decisions: [], counts: null };
+    const made = { now: Date.now() / 1000, items: [], keys: [], decisions: [], ended: [], counts: null };
     for (let n = 0; n < count; n++) {
       const place = Math.floor(random() * lanes);
       let one = open[place];
@@ -33,7 +35,7 @@
           read: 3 + Math.floor(random() * 12),
           length: length * (0.5 + random()),
         };
-        made.keys.push([one.k, one.k % 8, `10.0.${one.k % 8}.${one.k % 250}:${40000 + one.k}`, 0]);
+        made.keys.push([one.k, one.k % 8, `10.0.${one.k % 8}.${one.k % 250}:${40000 + one.k}`, 0, 0.5]);
       }
       if (random() < 0.3) one.session++;
       const halt = one.i >= one.read - 1 ? 0.6 : (0.45 * one.i) / one.read;
@@ -48,7 +50,7 @@
         one.top,
         0.3 + (0.6 * Math.min(one.i, one.read)) / one.read,
       ]);
-      if (one.i === one.read - 1) made.decisions.push([one.k, decisions++, one.top, 0.9, one.read, "halted"]);
+      if (one.i === one.read - 1) made.decisions.push([one.k, decisions++, one.top, 0.9, one.read, "halted", true]);
       one.i++;
       items++;
     }

@@ -352,13 +352,13 @@ def demo(
     seconds: Annotated[float, Option(help="How long each replayed tangle takes in a terminal.")] = 8.0,
     tangles: Annotated[int, Option(help="How many unseen tangles are replayed.")] = 3,
     minutes: Annotated[float, Option(help="Train no longer than this.")] = 1.0,
-    web: Annotated[bool, Option("--web", help="Show it on a page instead, fed again and again by kvec serve.")] = False,
+    web: Annotated[bool, Option("--web", help="Show unseen traffic on a page at once.")] = False,
     port: Annotated[int, Option(help="With --web: where the page is served; 0: any that is free.")] = 8765,
     opens: Annotated[bool, Option("--open/--no-open", help="With --web: open the page in a browser.")] = True,
 ) -> None:
     """Make tangled traffic, train on it, and watch decisions appear while unseen items flow by."""
     if web:
-        raise typer.Exit(serve_demo(out, minutes, port, opens))
+        raise typer.Exit(serve_demo(out, port, opens))
     from kvec.doors.demo import run_demo
 
     run_demo(out, seconds, tangles, minutes)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import polars as pl
 from rich.console import Console
 
 from kvec.decide.checkpoint import require_model_place
@@ -25,7 +24,6 @@ from kvec.words.explanation import Explanation
 from kvec.words.items import Decision, Reason
 
 TANGLES = {"train": 480, "validation": 80, "unseen": 160}
-BETWEEN = 0.6  # seconds between the first packets of two links, where they are shown as one stream
 SETTINGS = ("training.epochs=12", "training.patience=12")
 SCHEMA_TOML = """# How kvec reads the made traffic in this folder.
 key = "key"
@@ -66,18 +64,6 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
         {"data": "made traffic, unseen", "sequences": tangles.n_sequences, "items": tangles.n_items}, chosen,
     )  # fmt: skip
     console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began))
-
-
-def prepare_web(folder: Path, minutes: float) -> tuple[Path, Path]:
-    """The demo's model, made where it is not there yet, and unseen traffic as one stream: links that begin in turn."""
-    _require_own(folder)
-    model, unseen = folder / "model", folder / "unseen.parquet"
-    if not (model / "kvec.json").is_file() or not unseen.is_file():
-        _made(folder, minutes, Console(highlight=False, soft_wrap=True, stderr=True))
-    stream = folder / "stream.parquet"
-    begins = pl.col("tangle").rle_id() * BETWEEN
-    pl.read_parquet(unseen).with_columns(pl.col("time") + begins).sort("time").write_parquet(stream)
-    return model, stream
 
 
 def _made(folder: Path, minutes: float, console: Console) -> tuple[KVEC, Table]:

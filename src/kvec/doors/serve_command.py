@@ -148,14 +148,14 @@ def serve_export(
     say(f"{table.height:,} items of labelled sequences are in {output}")
 
 
-def serve_demo(folder: Path, minutes: float, port: int, opens: bool) -> int:
-    """Serve the demo's model with its unseen traffic as a live stream, again and again; the exit code."""
+def serve_demo(out: Path, port: int, opens: bool) -> int:
+    """Serve a small model with unseen traffic as a live stream, again and again; the exit code."""
     require_extra()
-    from kvec.doors.demo import prepare_web
-
-    model, stream = prepare_web(folder, minutes)
+    one_thread()
+    import tempfile
     import webbrowser
 
+    from kvec.doors.demo_web import SPEED, prepare
     from kvec.doors.service.serving import Wishes
     from kvec.doors.service.serving import serve as serve_models
 
@@ -164,7 +164,9 @@ def serve_demo(folder: Path, minutes: float, port: int, opens: bool) -> int:
         if opens:
             webbrowser.open(f"{address}/")
 
-    return serve_models(Wishes([str(model)], port=port, replay=stream, loop=True, on_start=show))
+    with tempfile.TemporaryDirectory(prefix="kvec-demo-") as work:
+        model, stream = prepare(out, Path(work))
+        return serve_models(Wishes([str(model)], port=port, replay=stream, speed=SPEED, loop=True, on_start=show))
 
 
 def one_thread() -> None:

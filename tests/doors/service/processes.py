@@ -26,6 +26,7 @@ class Serving:
         self._reading.start()
         found = self.wait_for(r"at (http://127\.0\.0\.1:(\d+))")
         self.url, self.port = found[1], int(found[2])
+        self.address = f"{self.url}/"
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         """Wait until a line has been said."""

@@ -14,7 +14,6 @@ from tests.doors.made import Trained
 from tests.doors.service.processes import PATIENCE
 from tests.doors.service.serviced import opened, told
 
-from kvec.doors import demo
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.hub import Hub
 from kvec.doors.service.problems import Refusal
@@ -107,14 +106,3 @@ def test_a_seek_while_items_are_being_fed_does_not_stop_the_replay(lively: Train
     finally:
         replay.stop()
         hub.stop()
-
-
-def test_the_demo_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "TANGLES", {"train": 16, "validation": 4, "unseen": 6})
-    monkeypatch.setattr(demo, "SETTINGS", ("training.epochs=1", "encoder.width=16", "encoder.fusion=16"))
-    model, stream = demo.prepare_web(tmp_path / "demo", 1.0)
-    made = (model / "weights.safetensors").stat().st_mtime_ns
-    begins = pl.read_parquet(stream).group_by("tangle").agg(pl.col("time").min()).sort("tangle")["time"]
-    assert begins.to_list() == sorted(begins.to_list())
-    assert demo.prepare_web(tmp_path / "demo", 1.0) == (model, stream)
-    assert (model / "weights.safetensors").stat().st_mtime_ns == made

@@ -43,7 +43,10 @@ class Meters:
         self.registry = to = CollectorRegistry()
         self._items = Counter("kvec_items", "Items taken.", ["model"], registry=to)
         self._refused = Counter("kvec_rows_refused", "Rows that could not be used.", ["model"], registry=to)
-        self._decisions = Counter("kvec_decisions", "Decisions.", ["model", "label", "reason"], registry=to)
+        self._decisions = Counter(
+            "kvec_decisions", "Decisions; where is_known is false, the label is only the closest one.",
+            ["model", "label", "reason", "is_known"], registry=to,
+        )  # fmt: skip
         self._observed = Histogram(
             "kvec_items_observed", "Items seen before a decision.", ["model"], buckets=ITEMS, registry=to
         )
@@ -81,8 +84,9 @@ class Meters:
 
     def decided(self, model: str, decisions: Sequence[Decision]) -> None:
         """Decisions fell."""
-        for (label, reason), n in Tally((one.label, one.reason.value) for one in decisions).items():
-            self._decisions.labels(model, label, reason).inc(n)
+        kinds = Tally((one.label, one.reason.value, str(one.is_known).lower()) for one in decisions)
+        for kind, n in kinds.items():
+            self._decisions.labels(model, *kind).inc(n)
         observed = self._observed.labels(model)
         for one in decisions:
             observed.observe(one.n_observed)

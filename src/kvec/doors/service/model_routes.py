@@ -21,7 +21,9 @@ from kvec.doors.service.reading import body_of, form_of, names_of, object_of, se
 from kvec.doors.service.replaying import Replay
 from kvec.doors.service.served import Served
 from kvec.doors.service.service import Service
-from kvec.doors.service.telling import key_told, looks_told
+from kvec.doors.service.telling import key_told, looks_told, places_of
+from kvec.doors.service.versions import Version
+from kvec.words.items import Key
 
 FRAMES = 20  # a second
 QUIET = 1.0  # seconds after which counts are told though nothing has come
@@ -47,18 +49,20 @@ def _key(served: Served, tangle: str, key: str) -> dict[str, Any] | None:
 
 
 async def _looks(service: Service, served: Served, tangle: str, key: str) -> Response:
-    def recall() -> tuple[Recalled, str | int, int] | None:
+    def recall() -> tuple[Recalled, list[int | None], Key, int] | None:
         status, trace = served.about(tangle, key)
         known = status or trace
         recalled = None if known is None else served.stream.recall(known.tangle)
-        return None if known is None or recalled is None else (recalled, known.key, known.sequence)
+        if known is None or recalled is None:
+            return None
+        return recalled, places_of(recalled.remembered, served.traces.find), known.key, known.sequence
 
     found = await service.call(recall)
     if found is None:
         raise Refusal(404, "this key was never seen, or its items are forgotten")
-    recalled, name, sequence = found
+    recalled, places, name, sequence = found
     looked = await service.look(served, recalled)
-    return await service.apart(lambda: _json(looks_told(looked, name, sequence)))
+    return await service.apart(lambda: _json(looks_told(looked, places, name, sequence)))
 
 
 # -- models -------------------------------------------------------------------------------------------------------
@@ -158,29 +162,39 @@ async def get_watch(request: Request) -> Response:
 
 
 async def _frames(service: Service, served: Served) -> AsyncIterator[bytes]:
-    version = served.version
-    watch = Watch(version.base.vocabulary.labels[0])
+    """A greeting, and frames; another greeting before the frame in which a model or a point is new."""
+    version, watch = served.version, Watch()
     served.traces.watch(watch)
-    session = version.base.schema.session
-    hello = {
-        "labels": list(version.base.vocabulary.labels[0]), "fields": version.fields,
-        "session_field": session[0] if session else None, "model": card_of(served),
-    }  # fmt: skip
     try:
-        yield b"data: %b\n\n" % orjson.dumps({"hello": hello})
+        yield _event(_greeting(served, version, watch))
         told, marks = time.monotonic(), [(time.monotonic(), served.counts()["items"])]
         while not service.is_stopping:
             await asyncio.sleep(1 / FRAMES)
-            now, counts = time.monotonic(), served.counts()
+            now, counts, new = time.monotonic(), served.counts(), watch.taken()
             marks = [*(mark for mark in marks if now - mark[0] < 1), (now, counts["items"])]
             rate = (marks[-1][1] - marks[0][1]) / max(now - marks[0][0], 1 / FRAMES)
             few = {name: counts[name] for name in ("items", "decisions", "live", "waiting")}
-            frame = watch.frame(time.time(), few | {"rate": rate}, is_due=now - told >= QUIET)
-            if frame is not None:
+            frame = watch.frame(new, time.time(), few | {"rate": rate})
+            if served.version is not version or watch.wording.is_new:
+                version = served.version
+                yield _event(_greeting(served, version, watch))
+            if any(new) or now - told >= QUIET:
                 told = now
-                yield b"data: %b\n\n" % orjson.dumps(frame)
+                yield _event(frame)
     finally:
         served.traces.leave(watch)
+
+
+def _greeting(served: Served, version: Version, watch: Watch) -> dict[str, Any]:
+    """What the numbers of frames mean, and the card."""
+    watch.wording.meet(version.base.vocabulary)
+    session = version.base.schema.session
+    named = {**watch.wording.told(), "session_field": session[0] if session else None}
+    return {"hello": {**named, "model": card_of(served)}}
+
+
+def _event(content: dict[str, Any]) -> bytes:
+    return b"data: %b\n\n" % orjson.dumps(content)
 
 
 # -- health -------------------------------------------------------------------------------------------------------

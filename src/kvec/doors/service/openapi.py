@@ -214,6 +214,14 @@ WISH: Plain = {
         "example": {"action": "play", "speed": 2},
     }
 }  # fmt: skip
+LOOKS: Plain = {
+    "key": "10.0.0.1:443", "sequence": 0,
+    "items": [
+        {"i": 0, "key": "10.0.0.9:80", "sequence": 2, "n": 5, "time": 12.4, "value": {"size": 1400, "direction": 1}},
+        {"i": 1, "key": "10.0.0.1:443", "sequence": 0, "n": 0, "time": 12.5, "value": {"size": 1400, "direction": 1}},
+    ],
+    "looks": [{"item": 1, "at": [{"i": 0, "share": 0.7, "kind": "value"}, {"i": 1, "share": 0.3, "kind": "own"}]}],
+}  # fmt: skip
 EVENTS = "text/event-stream"
 PATHS: Plain = {
     "/v1/items": {
@@ -232,14 +240,14 @@ PATHS: Plain = {
     "/v1/keys/{tangle}/{key}": {
         "get": _one(
             "tell_key", "What is known of a key, item by item.",
-            _json(_few("tangle", "key", "sequence", "is_final", "label", "probability", "trace")), 400, 404, 429, 503,
-            parameters=[*NAMES, MODEL],
+            _json(_few("tangle", "key", "sequence", "is_final", "label", "probability", "is_known", "trace")), 400,
+            404, 429, 503, parameters=[*NAMES, MODEL],
         ),
     },
     "/v1/keys/{tangle}/{key}/looks": {
         "get": _one(
-            "tell_looks", "Which items each item of the key looked at.", _json(_few("items", "looks")), 400, 404, 429,
-            503, parameters=[*NAMES, MODEL],
+            "tell_looks", "Which items each item of the key's newest sequence looked at.",
+            _json(_few("key", "sequence", "items", "looks"), LOOKS), 400, 404, 429, 503, parameters=[*NAMES, MODEL],
         ),
     },
     "/v1/models": {"get": _one("tell_models", "The models that are served.", _json(_few("models", "default")))},

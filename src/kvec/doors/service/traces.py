@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kvec.decide.deployed import Deployed
 from kvec.decide.hearing import class_probabilities, halting_scores
-from kvec.doors.service.frames import Shown, Watch
+from kvec.doors.service.frames import Ended, Shown, Watch
 from kvec.tangle.live import Booked, Live
 from kvec.tangle.vocabulary import FIRST_KNOWN
 from kvec.words.items import Decision, Key, TangleId
@@ -104,7 +104,10 @@ class Traces:
     def closed(self, live: Live) -> None:
         """Note how early a sequence was decided, now that it is over."""
         if live.decision is not None and live.n_items:
-            self.earliness[live.decision.n_observed / live.n_items] += 1
+            n_observed = live.decision.n_observed
+            self.earliness[n_observed / live.n_items] += 1
+            for watch in self._watches:
+                watch.add_ended(Ended(n_observed, live.n_items, live.decision.reason.value))
         trace = self.find(live.tangle.id, live.key)
         if trace is not None and trace.sequence == live.number:
             self._end(trace)
@@ -161,7 +164,8 @@ def _shown(
     return [
         Shown(
             (one.item.tangle, one.item.key, one.live.number), one.position, one.item.time,
-            [one.coded.codes[place] - FIRST_KNOWN for place in places], session, halt, top, best,
+            [one.coded.codes[place] - FIRST_KNOWN for place in places], session, halt, top, best, model.vocabulary,
+            model.threshold,
         )
         for one, session, halt, top, best in zip(booked, sessions, halts, tops, bests, strict=True)
     ]  # fmt: skip

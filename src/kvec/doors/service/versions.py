@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.targets import Target
 from kvec.decide.unknown import WORDS, Unknown, settle
+from kvec.doors.service.wording import fields_told
 
 POINTS = 60  # of the curve that is told
 
@@ -86,13 +86,8 @@ class Version:
 
     @cached_property
     def fields(self) -> list[dict[str, Any]]:
-        """The value fields, with the values that training knew, or their bins; items tell codes by their places."""
-        vocabulary = self.base.vocabulary
-        coded = [
-            {"name": f.name, "kind": f.kind, "values": _bins(f.edges) if f.kind == "binned" else list(f.values)}
-            for f in vocabulary.coded
-        ]
-        return coded + [{"name": f.name, "kind": f.kind, "values": []} for f in vocabulary.projected]
+        """The value fields with the values that training knew."""
+        return fields_told(self.base.vocabulary)
 
     def card(self, name: str) -> dict[str, Any]:
         """All that is to be known of the model, as plain data."""
@@ -106,17 +101,6 @@ class Version:
             "curve": self.curve, "settings": self.base.config.to_dict(),
             "promise": None if model.promised is None else _promise(model.promised),
         }  # fmt: skip
-
-
-def _bins(edges: Sequence[float]) -> list[str]:
-    """The names of bins.
-
-    >>> _bins((10.0, 52.5))
-    ['<10', '10…52.5', '52.5…']
-    """
-    texts = [f"{edge:g}" for edge in edges]
-    between = [f"{low}…{high}" for low, high in pairwise(texts)]
-    return [f"<{texts[0]}", *between, f"{texts[-1]}…"] if texts else ["any"]
 
 
 def _promise(promise: Promise) -> dict[str, Any]:

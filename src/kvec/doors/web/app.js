@@ -15,14 +15,14 @@ import { redraw, start } from "./stage.js";
 import { announcer } from "./words.js";
 
 const THEME = "kvec-theme";
+const MUTED = "kvec-muted";
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 const connection = (page.connection = new Connection(askToken));
 let wire = { state: "connecting", until: 0, reason: "" };
-let sessionField = null;
+let isGreeted = false; // on this connection
 
 const dial = new DialPanel(async ({ earliness }) => {
-  const name = byId("model").value || page.card.name || "default";
-  await connection.post(`v1/models/${encodeURIComponent(name)}/dial`, { earliness });
+  await connection.post(`v1/models/${encodeURIComponent(page.card.name)}/dial`, { earliness });
   await refreshCard();
   announcer.say("The dial was moved.");
 });
@@ -38,36 +38,38 @@ function takeFrame(frame) {
   if (frame.hello) return greet(readHello(frame.hello));
   const { store, clock } = page;
   clock.tick(performance.now());
-  if (frame.items?.length) clock.step(page.span / 60);
+  if (frame.items.length) clock.step(page.span / 60);
   const [since, at] = clock.place(frame.now);
   announcer.add(store.take(frame, since, at), store.labels);
 }
 
+/** The service tells names and card: when a connection begins, and again when a model or its point has changed. */
 function greet(hello) {
-  page.store.begin(hello);
+  if (isGreeted) page.store.greet(hello);
+  else page.store.begin(hello);
   if (page.selected && !page.store.lanes.has(page.selected.identity)) select(null);
   page.scales = hello.fields.map((field) => heights(field.values));
   page.field = Math.min(page.field, hello.fields.length - 1);
-  sessionField = hello.sessionField;
   byId("field").replaceChildren(...hello.fields.map((field, place) => new Option(field.name, String(place))));
   byId("field").value = String(page.field);
   drawRamp();
-  if (hello.card) showCard(hello.card);
-  if (!hello.card?.curve.length) refreshCard().catch(() => {}); // the card of the greeting stands meanwhile
-  offerModels();
-  replay.look();
+  showCard(hello.card);
+  if (!isGreeted) {
+    offerModels();
+    replay.look();
+  }
+  isGreeted = true;
 }
 
 async function refreshCard() {
-  const card = await connection.get("v1/model");
-  if (card) showCard(readCard(card));
+  showCard(readCard(await connection.get("v1/model")));
 }
 
 function showCard(card) {
   page.card = card;
   redraw();
   dial.show(card, page.palette);
-  drawCard(card, page.store.labels, page.store.fields, sessionField);
+  drawCard(card);
 }
 
 // --- the connection
@@ -75,6 +77,7 @@ function showCard(card) {
 function watch() {
   connection.watch(takeFrame, (state, wait, reason) => {
     wire = { state, until: performance.now() + wait, reason };
+    if (state === "connecting") isGreeted = false;
     showState();
   });
 }
@@ -87,12 +90,13 @@ function showState() {
     connecting: "connecting …",
     live: "live",
     held: "paused",
-    lost: `${wire.reason}; again in ${seconds} s`,
+    lost: wire.reason,
   }[shown];
   const place = byId("state");
   if (place.textContent !== words) place.textContent = words;
   place.dataset.state = shown;
-  byId("retry").hidden = wire.state !== "lost";
+  byId("retry").hidden = byId("countdown").hidden = wire.state !== "lost";
+  byId("countdown").textContent = `again in ${seconds} s`;
 }
 
 function askToken(isWrong) {
@@ -110,7 +114,8 @@ function askToken(isWrong) {
 async function offerModels() {
   const choice = byId("model");
   const said = await connection.get("v1/models").catch(() => null);
-  const names = (said?.models ?? said ?? []).map((one) => (typeof one === "string" ? one : one.name));
+  if (!said) return; // the connection's own state tells that the service is away
+  const names = said.models.map((one) => one.name);
   const before = choice.value;
   choice.replaceChildren(...names.map((name) => new Option(name, name)));
   if (names.includes(before)) choice.value = before;
@@ -125,12 +130,17 @@ function hold() {
   showState();
 }
 
+function mute(isMuted) {
+  announcer.mute(isMuted);
+  byId("announce").setAttribute("aria-pressed", String(!isMuted));
+}
+
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   page.palette = makePalette(theme, getComputedStyle(document.documentElement));
   redraw();
   drawRamp();
-  dial.show(page.card, page.palette);
+  if (page.card) dial.show(page.card, page.palette);
   showKey();
 }
 
@@ -150,6 +160,10 @@ byId("field").addEventListener("change", (event) => {
   page.field = Number(event.target.value);
   drawRamp();
 });
+byId("announce").addEventListener("click", () => {
+  localStorage.setItem(MUTED, String(!announcer.isMuted));
+  mute(!announcer.isMuted);
+});
 byId("words").addEventListener("click", () => {
   const isTable = byId("table-view").hidden;
   byId("table-view").hidden = !isTable;
@@ -164,6 +178,7 @@ byId("model").addEventListener("change", (event) => {
   watch();
 });
 
+mute(localStorage.getItem(MUTED) === "true");
 setTheme(localStorage.getItem(THEME) ?? (darkness.matches ? "dark" : "light"));
 listen(
   () => (replay.state ? replay.toggle() : hold()),

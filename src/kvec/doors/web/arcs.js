@@ -1,41 +1,30 @@
 // Arcs from one item of the chosen lane to the items that it looked at: its own lane's in one colour, others' in another.
 
+import { identify } from "./store.js";
 import { HEAD, xOf, yOf } from "./view.js";
 
-/** Where each look of one item of the trace leads: {from, at, lane, share, isOwn}; `gone` counts those that have left the river. */
-export function findLooks(store, lane, answer, step, fromEnd) {
-  const known = countBack(answer.items);
-  const isIt = (one) => Number.isFinite(step.time) && Math.abs(known.get(one.item)?.time - step.time) < 1e-9;
-  const entry = answer.looks.findLast(isIt) ?? (Number.isFinite(step.time) ? null : answer.looks.at(-1 - fromEnd));
-  if (!entry) return null;
-  const from = placeOf(store, lane, known.get(entry.item));
-  const found = [];
-  let gone = 0;
+/**
+ * Where the item at a place of a lane looked, or null if that was not told: arcs that can be drawn, how many items have left
+ * the river, the shares of its own and of other sequences, and how many those are.
+ */
+export function findLooks(store, lane, answer, index) {
+  const entry = answer.looks.find((one) => answer.items[one.item].n === index);
+  if (!entry || answer.sequence !== lane.sequence) return null;
+  const from = store.whereIs(lane, index);
+  const looks = { found: [], gone: 0, own: 0, others: 0, keys: 0 };
+  const keys = new Set();
   for (const look of entry.at) {
-    const seen = known.get(look.i);
+    const { key, sequence, n } = answer.items[look.i];
     const isOwn = look.kind === "own";
-    const target = isOwn ? lane : store.findLane(lane.tangle, seen?.key);
-    const at = seen && target && target.row >= 0 ? placeOf(store, target, seen) : null;
-    if (at === null || from === null) gone++;
-    else found.push({ from, at, lane: target, share: look.share, isOwn });
+    looks[isOwn ? "own" : "others"] += look.share;
+    const identity = identify(lane.tangle, key, sequence);
+    if (!isOwn) keys.add(identity);
+    const target = store.lanes.get(identity);
+    const at = n !== null && target && target.row >= 0 ? store.whereIs(target, n) : null;
+    if (at === null || from === null) looks.gone++;
+    else looks.found.push({ from, at, lane: target, share: look.share, isOwn });
   }
-  return { found, gone };
-}
-
-/** Items by their number, each with how many of its key came after it. */
-function countBack(items) {
-  const after = new Map();
-  const known = new Map();
-  for (const item of items.toReversed()) {
-    const count = after.get(item.key) ?? 0;
-    after.set(item.key, count + 1);
-    known.set(item.i, { ...item, fromEnd: count });
-  }
-  return known;
-}
-
-function placeOf(store, lane, item) {
-  return store.whereIs(lane, item.time, item.fromEnd);
+  return { ...looks, keys: keys.size };
 }
 
 /** The arcs of the chosen item, the heavier the broader. */

@@ -3,14 +3,14 @@
 import { byId, make, number } from "./dom.js";
 
 /** Fill the card. */
-export function drawCard(card, labels, fields, sessionField) {
-  const { live = {} } = card;
+export function drawCard(card) {
+  const { labels, fields, session, live } = card;
   const rows = [
     ["name", card.name],
     ["hash", card.hash],
     ["labels", `${labels.length}: ${labels.slice(0, 12).join(", ")}${labels.length > 12 ? " …" : ""}`],
     ["values", fields.map((field) => field.name).join(", ")],
-    ["session by", sessionField],
+    ["session by", session.join(", ")],
     ["threshold", number(card.threshold, 3)],
     ["delay cost", Number.isFinite(card.delay_cost) ? number(card.delay_cost, 3) : null],
     ["promise", promiseText(card.promise, live)],
@@ -26,7 +26,7 @@ export function drawCard(card, labels, fields, sessionField) {
     "details",
     {},
     make("summary", {}, "settings"),
-    make("pre", {}, JSON.stringify(card.settings ?? {}, null, 1)),
+    make("pre", {}, JSON.stringify(card.settings, null, 1)),
   );
   byId("card").replaceChildren(...told, settings);
 }

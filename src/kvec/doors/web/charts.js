@@ -1,7 +1,7 @@
 // Small charts beside the river, drawn with uPlot; each is made again when the theme or its width changes.
 
 import { classColour } from "./palette.js";
-import { BIN, READ_BINS } from "./store.js";
+import { BIN, READ_BINS, SHARE_BINS, UNKNOWN } from "./store.js";
 import { make, number } from "./dom.js";
 
 const uPlot = globalThis.uPlot;
@@ -41,23 +41,26 @@ export function axis(palette, more = {}) {
 
 /** The eight classes that were said most often, in their own order, and the rest. */
 function chooseClasses(store) {
-  const busiest = [...store.labels.keys()].sort((a, b) => (store.byClass[b] ?? 0) - (store.byClass[a] ?? 0));
+  const said = (label) => store.byClass.get(label) ?? 0;
+  const busiest = [...store.labels.keys()].sort((a, b) => said(b) - said(a));
   return { shown: busiest.slice(0, 8).sort((a, b) => a - b), rest: busiest.slice(8) };
 }
 
-/** Decisions per class over the newest time, as stacked bars: the data of one chart and the classes from bottom to top. */
+/** Decisions per class over the newest time, as stacked bars: the data, and the classes from bottom to top (-1: the rest). */
 export function stackDecisions(store, now, count = 30) {
   const last = Math.floor(now / BIN);
   const { shown, rest } = chooseClasses(store);
   const numbers = Array.from({ length: count }, (_, i) => last - count + 1 + i);
-  const of = (bin, label) => store.bins.get(bin)?.[label] ?? 0;
+  const of = (bin, label) => store.bins.get(bin)?.get(label) ?? 0;
   const layers = shown.map((label) => numbers.map((bin) => of(bin, label)));
   if (rest.length) layers.push(numbers.map((bin) => rest.reduce((sum, label) => sum + of(bin, label), 0)));
+  if (store.byClass.has(UNKNOWN)) layers.push(numbers.map((bin) => of(bin, UNKNOWN)));
   const ages = numbers.map((bin) => ((bin - last) * BIN) / 1000);
   const sums = layers.map((_, i) =>
     numbers.map((bin, b) => layers.slice(0, i + 1).reduce((sum, layer) => sum + layer[b], 0)),
   );
-  return { ages, sums, classes: [...shown, ...(rest.length ? [-1] : [])] };
+  const others = [...(rest.length ? [-1] : []), ...(store.byClass.has(UNKNOWN) ? [UNKNOWN] : [])];
+  return { ages, sums, classes: [...shown, ...others] };
 }
 
 /** Draw decisions per class over time. */
@@ -83,37 +86,58 @@ export function drawDecisions(chart, store, now, palette) {
       {},
       ...classes
         .toReversed()
-        .map((label) => ({ paths: bars, points: { show: false }, width: 0, fill: classColour(palette, label) })),
+        .map((label) => ({ paths: bars, points: { show: false }, width: 0, fill: barColour(palette, label) })),
     ],
   }));
 }
 
+const barColour = (palette, label) => (label === UNKNOWN ? palette.line : classColour(palette, label));
+
 /** The classes with their colours and how often each was said. */
 export function drawLegend(place, store, palette) {
   const { shown, rest } = chooseClasses(store);
-  const key = `${palette.theme}|${shown.map((label) => `${store.labels[label]}:${store.byClass[label] ?? 0}`)}`;
+  const counted = [...shown, ...(store.byClass.has(UNKNOWN) ? [UNKNOWN] : [])];
+  const said = (label) => number(store.byClass.get(label) ?? 0);
+  const key = `${palette.theme}|${counted.map((label) => `${store.labels[label]}:${said(label)}`)}`;
   if (place.dataset.key === key) return;
   place.dataset.key = key;
   place.replaceChildren(
-    ...shown.map((label) => {
-      const swatch = make("span", { className: "swatch", "aria-hidden": "true" });
-      swatch.style.backgroundColor = classColour(palette, label);
-      return make("li", {}, swatch, `${store.labels[label]} `, make("b", {}, number(store.byClass[label] ?? 0)));
+    ...counted.map((label) => {
+      const name = label === UNKNOWN ? "unknown" : store.labels[label];
+      return make("li", {}, swatchOf(palette, label), `${name} `, make("b", {}, said(label)));
     }),
     ...(rest.length ? [make("li", {}, `and ${rest.length} others`)] : []),
   );
 }
 
-/** How many items had been read when sequences were decided, as bars of plain elements. */
-export function drawEarliness(place, store) {
-  const { halted, other } = store.byRead;
+/** A small square in the colour of a class; hollow for what is not known. */
+export function swatchOf(palette, label) {
+  const swatch = make("span", { className: label === UNKNOWN ? "swatch hollow" : "swatch", "aria-hidden": "true" });
+  if (label !== UNKNOWN) swatch.style.backgroundColor = classColour(palette, label);
+  return swatch;
+}
+
+/** How many items had been read when sequences were decided. */
+export function drawRead(place, { byRead }) {
+  const names = READ_BINS.map((most) => (most === Infinity ? "more" : String(most)));
+  drawBars(place, byRead, names, binName);
+}
+
+/** Of sequences that are over: which share of them had been read. */
+export function drawShares(place, { byShare }) {
+  const names = SHARE_BINS.map((most) => String(Math.round(100 * most)));
+  drawBars(place, byShare, names, shareName);
+}
+
+/** A histogram as bars of plain elements. */
+function drawBars(place, { halted, other }, names, wordsOf) {
   const most = Math.max(1, ...halted.map((count, bin) => count + other[bin]));
-  if (!place.children.length) place.replaceChildren(...READ_BINS.map(readBar));
+  if (!place.children.length) place.replaceChildren(...names.map(emptyBar));
   [...place.children].forEach((bar, bin) => {
     const stack = bar.firstChild;
     stack.children[0].style.height = `${(100 * other[bin]) / most}%`;
     stack.children[1].style.height = `${(100 * halted[bin]) / most}%`;
-    const words = `${binName(bin)}: ${number(halted[bin])} halted, ${number(other[bin])} decided for other reasons`;
+    const words = `${wordsOf(bin)}: ${number(halted[bin])} halted, ${number(other[bin])} decided for other reasons`;
     if (bar.title !== words) {
       bar.title = words;
       bar.setAttribute("aria-label", words);
@@ -129,12 +153,18 @@ export function binName(bin) {
   return least === most ? `${most} item${most === 1 ? "" : "s"}` : `${least}–${most} items`;
 }
 
-function readBar(most) {
+/** The shares that a bar counts, in words. */
+export function shareName(bin) {
+  const [low, high] = [bin ? SHARE_BINS[bin - 1] : 0, SHARE_BINS[bin]].map((share) => Math.round(100 * share));
+  return `more than ${low} % and up to ${high} % of the sequence`;
+}
+
+function emptyBar(name) {
   const stack = make(
     "span",
     { className: "stack" },
     make("i", { className: "other" }),
     make("i", { className: "halted" }),
   );
-  return make("li", {}, stack, make("span", { className: "name" }, most === Infinity ? "more" : String(most)));
+  return make("li", {}, stack, make("span", { className: "name" }, name));
 }

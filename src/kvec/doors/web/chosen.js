@@ -1,15 +1,17 @@
-// The lane that is open: asks the service for its trace and looks again while items come, and keeps the panel up to date.
+// The lane that is open: asks the service for its trace again while items come, and for looks where they are not known yet.
 
 import { findLooks } from "./arcs.js";
 import { byId } from "./dom.js";
 import { KeyPanel } from "./key.js";
-import { laneWords, page, threshold } from "./page.js";
+import { laneWords, page } from "./page.js";
 import { reveal } from "./stage.js";
 import { announcer } from "./words.js";
 
 const AGAIN = 1000; // milliseconds between two questions at the least
-const panel = new KeyPanel(updateLooks);
-let answer = null; // what the service said: {key, looks, last}
+const LOOKS_AGAIN = 5000; // the same for looks, which cost the service half a second
+const NOTHING = { key: null, last: null, looks: null, looksLast: null, looksAt: -Infinity };
+const panel = new KeyPanel(() => announcer.say(updateLooks()));
+let answer = NOTHING; // what the service said, behind which item of the lane, and when looks were asked
 let turn = 0;
 
 const pathOf = (lane) => `v1/keys/${encodeURIComponent(lane.tangle)}/${encodeURIComponent(lane.key)}`;
@@ -17,12 +19,13 @@ const pathOf = (lane) => `v1/keys/${encodeURIComponent(lane.tangle)}/${encodeURI
 /** Open a lane, or close what is open with null. */
 export function select(lane) {
   page.selected = lane;
-  page.looks = null;
-  answer = null;
+  answer = { ...NOTHING };
   turn++;
   byId("key").hidden = lane === null;
+  page.looks = null;
   if (lane === null) return;
   showKey();
+  updateLooks();
   reveal(lane);
   announcer.say(laneWords(lane));
   ask(lane, turn);
@@ -30,28 +33,34 @@ export function select(lane) {
 
 /** Show the open lane as it stands. */
 export function showKey() {
-  if (page.selected) panel.show(page.selected, answer?.key ?? null, page.store, page.palette, threshold());
+  if (page.selected) panel.show(page.selected, answer.key, page.store, page.palette);
 }
 
 async function ask(lane, mine) {
   if (mine !== turn) return;
-  if (answer?.last !== lane.last) {
-    const last = lane.last;
-    const [key, looks] = await Promise.all([askFor(pathOf(lane)), askFor(`${pathOf(lane)}/looks`)]);
-    if (mine !== turn) return;
-    answer = { key, looks, last };
-    showKey();
-    updateLooks();
-  }
+  const { last } = lane;
+  const isNewer = answer.last !== last;
+  const isUnseen = page.looks === null && answer.looksLast !== last;
+  const isLooking = isUnseen && performance.now() - answer.looksAt >= LOOKS_AGAIN;
+  if (isLooking) answer.looksAt = performance.now();
+  const [key, looks] = await Promise.all([
+    isNewer ? askFor(pathOf(lane)) : answer.key,
+    isLooking ? askFor(`${pathOf(lane)}/looks`) : answer.looks,
+  ]);
+  if (mine !== turn) return;
+  Object.assign(answer, { key, last, looks, looksLast: isLooking ? last : answer.looksLast });
+  if (isNewer) showKey();
+  updateLooks();
   setTimeout(ask, AGAIN, lane, mine);
 }
 
 const askFor = (path) => page.connection.get(path).catch(() => null); // meanwhile the page's own trace stands
 
+/** Find where the chosen item looked, and tell it; the words. */
 function updateLooks() {
-  const { step, fromEnd } = panel.chosen;
-  page.looks = answer?.looks ? findLooks(page.store, page.selected, answer.looks, step, fromEnd) : null;
-  panel.tellLooks(page.looks);
+  const { selected, store } = page;
+  page.looks = answer.looks ? findLooks(store, selected, answer.looks, panel.index) : null;
+  return panel.tellLooks(page.looks, answer.looksLast !== selected.last);
 }
 
 /** Lanes that were decided before the page came: it asks for those that it shows, a few at a time, for ever. */
@@ -60,13 +69,8 @@ export async function learnLate() {
     lane.isAsked = true;
     const said = await askFor(pathOf(lane));
     if (!said?.is_final || said.sequence !== lane.sequence) continue;
-    page.store.learn(
-      lane,
-      page.store.labels.indexOf(String(said.label)),
-      said.probability,
-      said.n_observed,
-      said.reason,
-    );
+    const label = page.store.labels.indexOf(said.label);
+    page.store.learn(lane, label, said.probability, said.n_observed, said.reason, said.is_known);
   }
   setTimeout(learnLate, 500);
 }

@@ -6,7 +6,7 @@ import { byId, number } from "./dom.js";
 const uPlot = globalThis.uPlot;
 
 export class DialPanel {
-  #chart = new Chart(byId("curve"), 164);
+  #chart = new Chart(byId("curve"), 138);
   #card = null;
   #palette = null;
   #chosen = -1;
@@ -18,6 +18,7 @@ export class DialPanel {
     byId("dial").addEventListener("input", (event) => this.#choose(Number(event.target.value)));
     byId("dial-yes").addEventListener("click", () => this.#confirm());
     byId("dial-no").addEventListener("click", () => this.reset());
+    new ResizeObserver(() => this.#card && this.#draw()).observe(byId("curve"));
     byId("dial-form").addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || !this.#isAsking) return;
       event.stopPropagation();
@@ -28,28 +29,23 @@ export class DialPanel {
   /** Show a model's curve. */
   show(card, palette) {
     this.#palette = palette;
-    if (card !== this.#card) {
-      this.#card = card;
-      this.reset();
-    }
-    const curve = card?.curve ?? [];
-    byId("dial-form").hidden = curve.length < 2;
-    byId("curve-none").hidden = curve.length >= 2;
-    byId("curve").hidden = curve.length < 2;
-    if (curve.length >= 2) this.#draw();
+    byId("dial-form").hidden = false;
+    if (card === this.#card) return this.#draw();
+    this.#card = card;
+    this.reset();
   }
 
   /** Put the slider back to the present point. */
   reset() {
-    const { curve = [], present = null } = this.#card ?? {};
-    this.#chosen = nearest(curve, present?.earliness ?? 0);
+    const { curve, point } = this.#card;
+    this.#chosen = nearest(curve, point.earliness);
     const slider = byId("dial");
-    slider.max = String(Math.max(curve.length - 1, 0));
+    slider.max = String(curve.length - 1);
     slider.value = String(this.#chosen);
     byId("dial-ask").hidden = true;
     byId("dial-error").textContent = "";
     this.#tell();
-    if (curve.length >= 2 && this.#palette) this.#draw();
+    this.#draw();
   }
 
   get #isAsking() {
@@ -58,16 +54,15 @@ export class DialPanel {
 
   #choose(place) {
     this.#chosen = place;
-    const { curve, present } = this.#card;
-    byId("dial-ask").hidden = place === nearest(curve, present?.earliness ?? -1);
+    const { curve, point } = this.#card;
+    byId("dial-ask").hidden = place === nearest(curve, point.earliness);
     byId("dial-error").textContent = "";
     this.#tell();
     this.#draw();
   }
 
   #tell() {
-    const point = this.#card?.curve?.[this.#chosen];
-    if (!point) return;
+    const point = this.#card.curve[this.#chosen];
     const words = `reads ${share(point.earliness)} of a sequence, is right in ${share(point.accuracy)}`;
     byId("dial").setAttribute("aria-valuetext", words);
     byId("dial-says").textContent = `${this.#isAsking ? "There" : "Now"} it ${words} (HM ${number(point.hm, 3)}).`;
@@ -88,11 +83,11 @@ export class DialPanel {
   }
 
   #draw() {
-    const { curve, present } = this.#card;
+    const { curve, point: present } = this.#card;
     const palette = this.#palette;
     const at = curve.map((point) => point.earliness);
     const only = (place) => at.map((_, i) => (i === place ? curve[i].accuracy : null));
-    const here = nearest(curve, present?.earliness ?? -1);
+    const here = nearest(curve, present.earliness);
     const data = [at, curve.map((point) => point.accuracy), only(here), only(this.#isAsking ? this.#chosen : -1)];
     const [low, high] = [Math.min(...data[1]), Math.max(...data[1])];
     const dot = (colour, size, fill) => ({

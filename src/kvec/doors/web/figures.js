@@ -1,25 +1,27 @@
 // Counters, charts and the table: what need not be drawn sixty times a second.
 
 import { showKey } from "./chosen.js";
-import { Chart, binName, drawDecisions, drawEarliness, drawLegend } from "./charts.js";
+import { Chart, binName, drawDecisions, drawLegend, drawRead, drawShares } from "./charts.js";
 import { byId, number } from "./dom.js";
-import { page, shownNow, threshold } from "./page.js";
+import { page, shownNow } from "./page.js";
 import { READ_BINS } from "./store.js";
 import { fillTable } from "./words.js";
 
-const chart = new Chart(byId("decisions"), 150);
+const chart = new Chart(byId("decisions"), 118);
 
 /** Bring all of it up to date. */
 export function drawFigures() {
   const { store, palette } = page;
-  if (page.heldAt === null) store.sweep(page.clock.now - page.span, page.selected);
+  const held = page.heldAt === null ? [] : [[page.heldAt - page.span, page.heldAt]];
+  store.sweep([[page.clock.now - page.span, Infinity], ...held], page.selected);
   for (const name of ["items", "rate", "live", "waiting", "decisions"])
     byId(`count-${name}`).textContent = number(store.counts[name]);
   byId("count-read").textContent = medianRead(store.byRead);
   drawDecisions(chart, store, shownNow(), palette);
   drawLegend(byId("classes"), store, palette);
-  drawEarliness(byId("earliness"), store);
-  if (!byId("table-view").hidden) fillTable(store, threshold(), page.selected);
+  drawRead(byId("read"), store);
+  drawShares(byId("earliness"), store);
+  if (!byId("table-view").hidden) fillTable(store, page.selected);
   showKey();
   tellLost(store);
 }

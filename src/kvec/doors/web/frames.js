@@ -28,40 +28,14 @@ function readBlock(block) {
   return event;
 }
 
-/** The greeting: names of labels and fields with their values, the session field and the card. */
-export function readHello(hello) {
-  const fields = (hello.fields ?? []).map((field) =>
-    typeof field === "string" ? { name: field, values: [] } : { name: field.name, values: field.values ?? [] },
-  );
-  return {
-    labels: (hello.labels ?? []).map(String),
-    fields: fields.length ? fields : [{ name: "value", values: [] }],
-    sessionField: hello.session_field ?? null,
-    card: hello.model && typeof hello.model === "object" ? readCard(hello.model) : null,
-  };
+/** The greeting: names of labels and fields with their values, and the card. */
+export function readHello({ labels, fields, model }) {
+  return { labels, fields, card: readCard(model) };
 }
 
-/** The card of a model, with its curve sorted from early to late and the present point in numbers. */
+/** The card of a model, with its curve sorted from early to late. */
 export function readCard(card) {
-  const curve = (card.curve ?? [])
-    .filter((point) => Number.isFinite(point.earliness) && Number.isFinite(point.accuracy))
-    .map((point) => ({ ...point, hm: point.hm ?? harmonic(point.accuracy, point.earliness) }))
-    .sort((a, b) => a.earliness - b.earliness);
-  const threshold = Number.isFinite(card.threshold) ? card.threshold : 0.5;
-  return { ...card, curve, threshold, present: presentPoint(card, curve, threshold) };
-}
-
-/** The harmonic mean of accuracy and of the share that was not read. */
-export function harmonic(accuracy, earliness) {
-  const early = 1 - earliness;
-  return accuracy + early > 0 ? (2 * early * accuracy) / (early + accuracy) : 0;
-}
-
-function presentPoint(card, curve, threshold) {
-  if (Number.isFinite(card.point?.earliness)) return card.point;
-  const at = curve.filter((point) => Number.isFinite(point.threshold));
-  const near = (a, b) => (Math.abs(a.threshold - threshold) <= Math.abs(b.threshold - threshold) ? a : b);
-  return at.length ? at.reduce(near) : null;
+  return { ...card, curve: card.curve.toSorted((a, b) => a.earliness - b.earliness) };
 }
 
 /** How high each value of a field stands between 0 and 1: by the root of its size where all are numbers, else by its place. */

@@ -2,8 +2,8 @@
 
 import { Clock } from "./clock.js";
 import { byId } from "./dom.js";
-import { afterItems, percent } from "./river.js";
-import { Store } from "./store.js";
+import { Store, fullness } from "./store.js";
+import { afterItems, labelName, labelText, percent } from "./verdict.js";
 
 export const page = {
   store: new Store(),
@@ -22,22 +22,15 @@ export const page = {
   view: null,
 };
 
-/** The halting score at which a sequence is decided. */
-export const threshold = () => page.card?.threshold ?? 0.5;
-
-/** How full a halting score is, 0 to 1. */
-export const fullness = (halt) => Math.min(1, halt / Math.max(threshold(), 1e-6));
-
 /** The moment at the right edge of the river. */
 export const shownNow = () => page.heldAt ?? page.clock.now;
 
 /** A lane in words. */
 export function laneWords(lane) {
   const { labels } = page.store;
-  if (lane.decision)
-    return `${lane.key}: ${labels[lane.decision.label]}, ${percent(lane.decision.probability)}, ${afterItems(lane.decision)}`;
+  if (lane.decision) return `${lane.key}: ${labelText(labels, lane.decision)}, ${afterItems(lane.decision)}`;
   const items = `${lane.count} item${lane.count === 1 ? "" : "s"}`;
-  return `${lane.key}: ${items}, still being read, ${labels[lane.top] ?? "no guess"} so far`;
+  return `${lane.key}: ${items}, still being read, ${labelName(labels, lane.top)} so far`;
 }
 
 /** An item in words, by its place in the ring. */
@@ -45,6 +38,6 @@ export function itemWords(slot) {
   const { ring, labels, fields } = page.store;
   const values = fields.map((field, f) => [field.name, field.values[ring.codes[f][slot]]]);
   const told = values.filter(([, value]) => value !== undefined).map(([name, value]) => `${name} ${value}`);
-  const score = percent(fullness(ring.halt[slot]));
+  const score = percent(fullness(ring.lane[slot], ring.halt[slot]));
   return `item ${ring.index[slot] + 1}: ${told.join(", ")}\nhalting score ${score} full, ${labels[ring.top[slot]]} ${percent(ring.chance[slot])}`;
 }

@@ -42,6 +42,21 @@ export function classColour(palette, label) {
   return label >= 0 ? palette.classes[label % palette.classes.length] : palette.muted;
 }
 
+/** The paler colour of a class, for what is over or not needed any more. */
+export function paleColour(palette, label) {
+  return label >= 0 ? palette.pale[label % palette.pale.length] : palette.run;
+}
+
+/** The colour of what was decided: that of its class, or grey where it is not known. */
+export function decisionColour(palette, decision) {
+  return classColour(palette, decision.isKnown ? decision.label : -1);
+}
+
+/** The paler one. */
+export function paleDecision(palette, decision) {
+  return paleColour(palette, decision.isKnown ? decision.label : -1);
+}
+
 /** Black or white, whichever is read better on a colour. */
 export function inkOn(colour) {
   return contrast(colour, "#10151b") > contrast(colour, "#ffffff") ? "#10151b" : "#ffffff";

@@ -11,6 +11,7 @@ export class ReplayPanel {
   #connection;
   #onChange;
   #timer = null;
+  #isDragged = false;
   state = null;
 
   /** `onChange(state)` is told whenever the replay has been asked or told something. */
@@ -22,9 +23,10 @@ export class ReplayPanel {
     byId("replay-speed").addEventListener("change", (event) => {
       this.#send({ action: this.state.isPlaying ? "play" : "pause", speed: Number(event.target.value) });
     });
-    byId("replay-place").addEventListener("change", (event) =>
-      this.#send({ action: "seek", position: Number(event.target.value) }),
-    );
+    const place = byId("replay-place");
+    place.addEventListener("change", () => this.#send({ action: "seek", position: Number(place.value) }));
+    place.addEventListener("pointerdown", () => (this.#isDragged = true));
+    for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (this.#isDragged = false));
   }
 
   /** Ask whether there is a replay and how it stands; goes on asking while there is one. */
@@ -67,14 +69,12 @@ export class ReplayPanel {
     play.setAttribute("aria-label", state.isPlaying ? "Pause the replay" : "Play the replay");
     play.title = state.isPlaying ? "Pause (space)" : "Play (space)";
     const speed = byId("replay-speed");
-    if (document.activeElement !== speed) {
-      if (![...speed.options].some((option) => Number(option.value) === state.speed)) {
-        speed.add(new Option(`${number(state.speed, state.speed < 1 ? 2 : 0)}×`, String(state.speed)));
-      }
-      speed.value = String(state.speed);
+    if (![...speed.options].some((option) => Number(option.value) === state.speed)) {
+      speed.add(new Option(`${number(state.speed, state.speed < 1 ? 2 : 0)}×`, String(state.speed)));
     }
+    speed.value = String(state.speed);
     const place = byId("replay-place");
-    if (document.activeElement !== place) {
+    if (!this.#isDragged) {
       place.max = String(state.length);
       place.value = String(state.position);
       place.setAttribute("aria-valuetext", `item ${number(state.position)} of ${number(state.length)}`);

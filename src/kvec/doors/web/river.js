@@ -1,7 +1,9 @@
 // One picture of the river: lanes, their items, scores and labels, as a function of store, view and palette.
 
-import { classColour, inkOn } from "./palette.js";
+import { decisionColour, inkOn, paleDecision } from "./palette.js";
 import { drawArcs } from "./arcs.js";
+import { fullness } from "./store.js";
+import { afterItems, labelName, labelText, percent } from "./verdict.js";
 import { AXIS, HEAD, drawnRows, seenRows, xOf, yOf } from "./view.js";
 
 const FLASH = 1200; // milliseconds in which a new label is lit
@@ -40,7 +42,7 @@ function drawRows(context, { store, view, palette, selected, hovered, isCalm }) 
     const age = view.now - (store.rows[row]?.decision?.at ?? -Infinity);
     if (age < 0 || age > FLASH) continue;
     context.globalAlpha = 0.3 * (1 - age / FLASH) ** 2;
-    context.fillStyle = classColour(palette, store.rows[row].decision.label);
+    context.fillStyle = decisionColour(palette, store.rows[row].decision);
     context.fillRect(view.left, yOf(view, row) - view.row / 2 + 1, view.width - view.left, view.row - 2);
   }
   context.globalAlpha = 1;
@@ -117,9 +119,9 @@ export class Gutter {
 
   /** Bring the rows up to date and lay them on the canvas. */
   draw(context, scene) {
-    const { store, view, palette, threshold } = scene;
+    const { store, view, palette } = scene;
     const [wide, high] = [Math.round(view.width * view.ratio), Math.round(view.tall * view.ratio)];
-    const key = [wide, high, view.ratio, view.row, view.base, palette.theme, threshold].join();
+    const key = [wide, high, view.ratio, view.row, view.base, palette.theme].join();
     if (key !== this.#key) {
       this.#canvas.width = wide;
       this.#canvas.height = high;
@@ -153,14 +155,14 @@ export class Gutter {
   }
 }
 
-function drawBeside(pen, lane, { store, view, palette, threshold }, y, isDim) {
+function drawBeside(pen, lane, { store, view, palette }, y, isDim) {
   const isWide = view.right > 200;
   const at = view.edge + 12;
   const bar = isWide ? 74 : 34;
   const decision = lane.decision;
   if (view.row < 11) {
-    pen.fillStyle = decision ? classColour(palette, decision.label) : palette.bar;
-    const share = decision ? 1 : Math.min(1, lane.halt / Math.max(threshold, 1e-6));
+    pen.fillStyle = decision ? decisionColour(palette, decision) : palette.bar;
+    const share = decision ? 1 : fullness(lane, lane.halt);
     const high = Math.max(1, view.row - (view.row > 4 ? 1 : 0));
     pen.fillRect(at, y - high / 2, (decision ? view.right - 24 : bar) * share, high);
     return;
@@ -172,43 +174,34 @@ function drawBeside(pen, lane, { store, view, palette, threshold }, y, isDim) {
   pen.fillText(shorten(pen, String(lane.key), view.left - 18, true), 12, y + 0.5);
   if (decision) drawLabel(pen, store, palette, decision, view, at, y, size, isDim);
   else {
-    const share = Math.min(1, lane.halt / Math.max(threshold, 1e-6));
+    const share = fullness(lane, lane.halt);
     round(pen, at, y - 3, bar, 6, palette.line);
     if (share > 0.02) round(pen, at, y - 3, Math.max(6, bar * share), 6, isDim ? palette.run : palette.bar);
     pen.fillStyle = palette.muted;
-    const isBefore = lane.isLate && lane.halt >= threshold; // decided before the page came
-    const guess = isBefore ? "named before" : lane.top >= 0 ? `${store.labels[lane.top]}? ${percent(lane.chance)}` : "";
+    const isBefore = lane.isLate && share === 1; // decided before the page came
+    const guess = isBefore ? "decided before" : `${labelName(store.labels, lane.top)}? ${percent(lane.chance)}`;
     pen.fillText(shorten(pen, guess, view.right - bar - 30), at + bar + 14, y + 0.5);
   }
 }
 
 function drawLabel(pen, store, palette, decision, view, at, y, size, isDim) {
   const isWide = view.right > 200;
-  const colour = isDim ? palette.pale[decision.label % palette.pale.length] : classColour(palette, decision.label);
+  const colour = (isDim ? paleDecision : decisionColour)(palette, decision);
   const high = Math.min(22, view.row - 3);
-  const text = `${store.labels[decision.label] ?? "?"} ${percent(decision.probability)}`;
+  const text = decision.isKnown ? labelText(store.labels, decision) : "unknown";
   pen.font = `600 ${size}px ${FONT}`;
   const name = shorten(pen, text, isWide ? 132 : view.right - 26);
   const wide = pen.measureText(name).width + 18;
-  round(pen, at - 2, y - high / 2, wide, high, colour);
-  pen.fillStyle = inkOn(colour);
+  if (decision.isKnown) round(pen, at - 2, y - high / 2, wide, high, colour);
+  else hollow(pen, at - 2, y - high / 2, wide, high, palette.muted);
+  pen.fillStyle = decision.isKnown ? inkOn(colour) : palette.muted;
   pen.fillText(name, at + 7, y + 0.5);
   if (!isWide) return;
   pen.font = `${size}px ${FONT}`;
   pen.fillStyle = palette.muted;
-  pen.fillText(shorten(pen, afterItems(decision), view.right - wide - 24), at + wide + 8, y + 0.5);
-}
-
-/** "after 4 items", and why where the model did not halt by itself. */
-export function afterItems(decision) {
-  const items = `${decision.read} item${decision.read === 1 ? "" : "s"}`;
-  return decision.reason === "halted" ? `after ${items}` : `${decision.reason}, ${items}`;
-}
-
-/** A share as a percentage; never 100 % unless it is. */
-export function percent(share) {
-  const whole = Math.round(share * 100);
-  return whole === 100 && share < 0.9995 ? "99 %" : `${whole} %`;
+  const closest = `closest: ${labelText(store.labels, { ...decision, isKnown: true })}`;
+  const more = decision.isKnown ? afterItems(decision) : closest;
+  pen.fillText(shorten(pen, more, view.right - wide - 24), at + wide + 8, y + 0.5);
 }
 
 function round(pen, x, y, wide, high, colour) {
@@ -216,6 +209,15 @@ function round(pen, x, y, wide, high, colour) {
   pen.beginPath();
   pen.roundRect(x, y, wide, high, high / 2);
   pen.fill();
+}
+
+function hollow(pen, x, y, wide, high, colour) {
+  pen.strokeStyle = colour;
+  pen.setLineDash([3, 2]);
+  pen.beginPath();
+  pen.roundRect(x + 0.5, y + 0.5, wide - 1, high - 1, high / 2);
+  pen.stroke();
+  pen.setLineDash([]);
 }
 
 const widths = new Map(); // texts that were shortened before

@@ -1,7 +1,7 @@
 // The canvas on its stage: its size, the window on the river, and a new picture whenever the browser shows one.
 
 import { byId } from "./dom.js";
-import { page, shownNow, threshold } from "./page.js";
+import { page, shownNow } from "./page.js";
 import { Gutter, drawRiver } from "./river.js";
 import { Tape } from "./tape.js";
 import { makeView, rowsFor, scrollTo } from "./view.js";
@@ -52,7 +52,6 @@ export function makeScene() {
     selected,
     hovered,
     looks,
-    threshold: threshold(),
     isCalm: calm.matches,
   });
 }
@@ -70,6 +69,7 @@ export function redraw() {
 
 /** Draw, if anything would look different from the last picture. */
 function picture() {
+  requestAnimationFrame(picture); // first, so that a fault in one picture is not the end of all
   page.clock.tick(performance.now());
   if (!box.hidden) {
     const now = makeScene();
@@ -94,7 +94,6 @@ function picture() {
     if (seen.some((one, i) => one !== last[i])) drawRiver(context, now);
     last = seen;
   }
-  requestAnimationFrame(picture);
 }
 
 /** Begin to draw. */

@@ -7,12 +7,24 @@ export const MASK = CAPACITY - 1; // of an item's number: its place in the ring
 export const BIN = 2000; // milliseconds of one bar of decisions over time
 const BINS = 64;
 export const READ_BINS = [1, 2, 3, 4, 6, 8, 12, 16, 32, Infinity]; // items read until decided, up to and including
+export const SHARE_BINS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]; // the same as a share of the sequence
+export const UNKNOWN = -2; // in place of a label: decisions that say that they do not know
+
+/** By what a sequence is known. */
+export const identify = (tangle, key, sequence) => JSON.stringify([tangle, key, sequence]);
+
+/** How full a halting score of a lane is, 0 to 1. */
+export const fullness = (lane, halt) => Math.min(1, halt / Math.max(lane.threshold, 1e-6));
+
+const kindOf = (reason) => (reason === "halted" ? "halted" : "other");
+const emptyBins = (bins) => ({ halted: new Uint32Array(bins.length), other: new Uint32Array(bins.length) });
 
 /** The items and lanes of one stream; times are milliseconds of the river's own clock. */
 export class Store {
   constructor() {
     this.labels = [];
     this.fields = [];
+    this.threshold = 1; // the halting score from which sequences that begin now are decided
     this.ring = {
       lane: new Array(CAPACITY).fill(null),
       at: new Float64Array(CAPACITY),
@@ -38,8 +50,9 @@ export class Store {
     this.byNumber = new Map(); // by the connection's small number
     this.hidden = 0; // lanes without a row
     this.decided = 0;
-    this.byClass = [];
-    this.byRead = { halted: new Uint32Array(READ_BINS.length), other: new Uint32Array(READ_BINS.length) };
+    this.byClass = new Map(); // decisions of each label, and of UNKNOWN
+    this.byRead = emptyBins(READ_BINS);
+    this.byShare = emptyBins(SHARE_BINS); // of sequences that are over
     this.bins = new Map(); // number of a bin of time -> decisions per class
     this.dropped = 0; // items that the service has only counted
     this.counts = { items: 0, decisions: 0, live: 0, waiting: 0, rate: 0 };
@@ -49,30 +62,36 @@ export class Store {
 
   /** A connection begins: its numbers mean nothing yet, lanes of the same sequences go on. */
   begin(hello) {
-    const same = JSON.stringify(hello.labels) === JSON.stringify(this.labels);
-    if (!same && this.labels.length) this.clear();
-    this.labels = hello.labels;
-    this.fields = hello.fields;
+    const isSame = (name) => JSON.stringify(hello[name]) === JSON.stringify(this[name]);
+    if (this.labels.length && !(isSame("labels") && isSame("fields"))) this.clear();
     this.byNumber.clear();
+    this.greet(hello);
+  }
+
+  /** Names and the threshold for lanes from now on; within a connection names only grow. */
+  greet({ labels, fields, card }) {
+    this.labels = labels;
+    this.fields = fields;
+    this.threshold = card.threshold;
+    this.changes++;
     while (this.ring.codes.length < this.fields.length) this.ring.codes.push(new Int32Array(CAPACITY).fill(-1));
   }
 
   /** Take a frame that came at `at`; its items are spread from `since` on. Returns the decisions in it. */
-  take(frame, since, at) {
-    if (frame.items?.length || frame.decisions?.length) this.changes++;
-    for (const [number, tangle, key, sequence] of frame.keys ?? []) this.#name(number, tangle, key, sequence ?? 0);
-    const ends = new Map((frame.decisions ?? []).map((one) => [one[0], one[4]]));
-    const items = frame.items ?? [];
-    const step = items.length ? (at - since) / items.length : 0;
+  take({ keys, items, decisions, ended, counts }, since, at) {
+    if (items.length || decisions.length) this.changes++;
+    for (const key of keys) this.#name(...key);
+    const ends = new Map(decisions.map(([number, , , , read]) => [number, read]));
+    const step = (at - since) / Math.max(items.length, 1);
     items.forEach((item, place) => this.#item(item, since + step * (place + 1), ends));
-    const decisions = (frame.decisions ?? []).map((one) => this.#decide(one, at));
-    Object.assign(this.counts, frame.counts);
-    this.dropped += frame.counts?.dropped_frames_items ?? 0;
-    return decisions;
+    for (const one of ended) this.#end(...one);
+    Object.assign(this.counts, counts);
+    this.dropped += counts.dropped_frames_items;
+    return decisions.map((one) => this.#decide(one, at));
   }
 
-  #name(number, tangle, key, sequence) {
-    const identity = JSON.stringify([tangle, key, sequence]);
+  #name(number, tangle, key, sequence, threshold) {
+    const identity = identify(tangle, key, sequence);
     let lane = this.lanes.get(identity);
     if (!lane) {
       lane = {
@@ -80,15 +99,15 @@ export class Store {
         tangle,
         key,
         sequence,
+        threshold: threshold ?? this.threshold, // with which it began
         row: -1,
-
         last: -1,
         count: 0,
         halt: 0,
         top: -1,
         chance: 0,
         decision: null,
-        bornAt: 0,
+        bornAt: -Infinity,
         lastAt: -Infinity,
         isDirty: true,
         isLate: false,
@@ -98,18 +117,17 @@ export class Store {
     }
     this.byNumber.set(number, lane);
     if (this.byNumber.size > MOST_NAMES) this.byNumber.delete(this.byNumber.keys().next().value);
-    return lane;
   }
 
   #lane(number) {
-    const lane = this.byNumber.get(number) ?? this.#name(number, null, `sequence ${number}`, 0);
+    const lane = this.byNumber.get(number);
     this.byNumber.delete(number); // the newest stand last
     this.byNumber.set(number, lane);
     if (!this.lanes.has(lane.identity)) this.lanes.set(lane.identity, lane); // it had left the river
     return lane;
   }
 
-  #item([number, index, time, code, session, halt, top, chance], at, ends) {
+  #item([number, index, time, codes, session, halt, top, chance], at, ends) {
     const lane = this.#lane(number);
     const ring = this.ring;
     const slot = this.size & MASK;
@@ -123,46 +141,51 @@ export class Store {
     ring.at[slot] = at;
     ring.time[slot] = time ?? NaN;
     ring.index[slot] = index;
-    ring.session[slot] = session ?? -1;
+    ring.session[slot] = session;
     ring.halt[slot] = halt;
-    ring.top[slot] = top ?? -1;
+    ring.top[slot] = top;
     ring.chance[slot] = chance;
     ring.before[slot] = lane.last;
     ring.isAfter[slot] = lane.decision || index >= end ? 1 : 0;
     if (index === end - 1) lane.haltAt = at;
-    for (let f = 0; f < ring.codes.length; f++)
-      ring.codes[f][slot] = (Array.isArray(code) ? code[f] : f ? null : code) ?? -1;
+    codes.forEach((code, f) => (ring.codes[f][slot] = code));
     lane.last = this.size++;
     lane.lastAt = at;
     lane.count = index + 1;
-    if (!ring.isAfter[slot]) Object.assign(lane, { halt, top: top ?? -1, chance });
+    if (!ring.isAfter[slot]) Object.assign(lane, { halt, top, chance });
     lane.isDirty = true;
   }
 
-  #decide([number, n, label, probability, read, reason], at) {
+  #decide([number, n, label, probability, read, reason, isKnown], at) {
     const lane = this.#lane(number);
-    const decision = { n, label, probability, read, reason, at: lane.haltAt ?? at, lane };
-    if (lane.row < 0 && lane.last >= 0) this.#place(lane);
+    const decision = { n, label, probability, read, reason, isKnown, at: lane.haltAt ?? at, lane };
+    if (lane.last < 0) lane.bornAt = at;
+    else if (lane.row < 0) this.#place(lane);
     lane.decision = decision;
     lane.isDirty = true;
     this.decided++;
-    this.byClass[label] = (this.byClass[label] ?? 0) + 1;
-    const which = reason === "halted" ? "halted" : "other";
-    this.byRead[which][READ_BINS.findIndex((most) => read <= most)]++;
+    this.byRead[kindOf(reason)][READ_BINS.findIndex((most) => read <= most)]++;
     const bin = Math.floor(at / BIN);
-    if (!this.bins.has(bin)) this.bins.set(bin, []);
-    const counted = this.bins.get(bin);
-    counted[label] = (counted[label] ?? 0) + 1;
+    if (!this.bins.has(bin)) this.bins.set(bin, new Map());
+    for (const counted of [this.byClass, this.bins.get(bin)]) {
+      const name = isKnown ? label : UNKNOWN;
+      counted.set(name, (counted.get(name) ?? 0) + 1);
+    }
     if (this.bins.size > BINS) this.bins.delete(this.bins.keys().next().value);
     this.newest.push(decision);
     if (this.newest.length > 200) this.newest.shift();
     return decision;
   }
 
+  #end(read, length, reason) {
+    const last = SHARE_BINS.length - 1;
+    this.byShare[kindOf(reason)][Math.min(last, Math.max(0, Math.ceil((read / length) * SHARE_BINS.length) - 1))]++;
+  }
+
   /** What is known from elsewhere of a lane that was decided before this page came. */
-  learn(lane, label, probability, read, reason) {
+  learn(lane, label, probability, read, reason, isKnown) {
     if (lane.decision) return;
-    lane.decision = { n: -1, label, probability, read, reason, at: -Infinity, lane };
+    lane.decision = { n: -1, label, probability, read, reason, isKnown, at: -Infinity, lane };
     lane.isDirty = true;
     this.changes++;
   }
@@ -176,16 +199,15 @@ export class Store {
     lane.isDirty = true;
   }
 
-  /** Give back the rows of lanes of which nothing lies after `since`, but not that of `kept`. */
-  sweep(since, kept) {
+  /** Give back the rows of lanes of which nothing lies in any of these windows of time, but not that of `kept`. */
+  sweep(windows, kept) {
     this.hidden = 0;
     for (const lane of this.lanes.values()) {
-      const isOld = lane.lastAt < since && (lane.decision?.at ?? -Infinity) < since && lane !== kept;
-      if (!isOld) {
+      const newest = Math.max(lane.lastAt, lane.decision?.at ?? -Infinity);
+      if (lane === kept || windows.some(([from, until]) => lane.bornAt <= until && newest >= from)) {
         if (lane.row < 0 && lane.last >= 0) this.hidden++;
         continue;
       }
-      if (lane.last < 0) continue; // named, and its first item is still to come
       if (lane.row >= 0) this.rows[lane.row] = null;
       lane.row = -1;
       this.changes++;
@@ -221,23 +243,9 @@ export class Store {
     return found.reverse();
   }
 
-  /** The lane of a key in a tangle, the newest sequence of it; compared as text. */
-  findLane(tangle, key) {
-    let best = null;
-    for (const lane of this.lanes.values()) {
-      if (String(lane.key) !== String(key) || (tangle !== undefined && String(lane.tangle) !== String(tangle)))
-        continue;
-      if (!best || lane.sequence >= best.sequence) best = lane;
-    }
-    return best;
-  }
-
-  /** When an item of a lane came that has this time, or without times is so many before its newest; null if it is gone. */
-  whereIs(lane, time, fromEnd) {
-    const { ring } = this;
-    const items = this.itemsOf(lane);
-    const isTimed = Number.isFinite(time);
-    const found = isTimed ? items.findLast((n) => Math.abs(ring.time[n & MASK] - time) < 1e-9) : items.at(-1 - fromEnd);
-    return found === undefined ? null : ring.at[found & MASK];
+  /** When an item of a lane came, by its place in the sequence; null if it is gone. */
+  whereIs(lane, index) {
+    const found = this.itemsOf(lane).find((n) => this.ring.index[n & MASK] === index);
+    return found === undefined ? null : this.ring.at[found & MASK];
   }
 }

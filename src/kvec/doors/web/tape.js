@@ -1,7 +1,7 @@
 // The river's items on a canvas used as a ring: each item is drawn once when it comes, and time only moves the window over it.
 
 import { MASK } from "./store.js";
-import { classColour, stepOf } from "./palette.js";
+import { decisionColour, paleDecision, stepOf } from "./palette.js";
 import { HEAD, drawnRows } from "./view.js";
 
 const AHEAD = 24; // pixels kept clear in front of now, for marks that reach over it
@@ -135,7 +135,7 @@ function drawRun(pen, n) {
   const row = pen.view.row * pen.view.ratio;
   const high = isRun && row >= 8 ? row * 0.5 : Math.max(1, row * 0.08);
   const isNamed = ring.isAfter[slot] && lane.decision;
-  pen.context.fillStyle = isNamed ? pen.palette.pale[lane.decision.label % pen.palette.pale.length] : pen.palette.run;
+  pen.context.fillStyle = isNamed ? paleDecision(pen.palette, lane.decision) : pen.palette.run;
   fill(pen, from, middle(pen, lane.row) - high / 2, to - from, high);
 }
 
@@ -157,7 +157,7 @@ function drawMark(pen, n) {
   fill(pen, Math.floor(ring.at[slot] * pen.perMs) - wide / 2, middle(pen, lane.row) - high / 2, wide, high);
 }
 
-/** Where a lane was named: a post in the colour of its class. */
+/** Where a lane was decided: a post in the colour of its class, or a hollow one where that is not known. */
 function drawFlag(pen, decision) {
   const { lane } = decision;
   if (!isDrawn(pen, lane.row) || !Number.isFinite(decision.at)) return;
@@ -165,6 +165,11 @@ function drawFlag(pen, decision) {
   const row = pen.view.row * pen.view.ratio;
   const x = Math.floor(decision.at * pen.perMs);
   const wide = Math.max(2, Math.min(5, pen.view.row / 5)) * pen.view.ratio;
-  pen.context.fillStyle = classColour(pen.palette, decision.label);
-  fill(pen, x + 3 * pen.view.ratio, middle(pen, lane.row) - row * 0.45, wide, row * 0.9);
+  const [left, top] = [x + 3 * pen.view.ratio, middle(pen, lane.row) - row * 0.45];
+  pen.context.fillStyle = decisionColour(pen.palette, decision);
+  fill(pen, left, top, wide, row * 0.9);
+  const edge = pen.view.ratio;
+  if (decision.isKnown || row * 0.9 <= 4 * edge || wide <= 2 * edge) return;
+  pen.context.fillStyle = pen.palette.panel;
+  fill(pen, left + edge, top + edge, wide - 2 * edge, row * 0.9 - 2 * edge);
 }

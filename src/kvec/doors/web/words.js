@@ -1,19 +1,20 @@
 // The river in words: a table of the lanes, and decisions told politely to those who listen.
 
 import { byId, make } from "./dom.js";
-import { afterItems, percent } from "./river.js";
+import { fullness } from "./store.js";
+import { afterItems, labelName, labelText, percent } from "./verdict.js";
 
 const ROWS = 200; // lanes in the table
 const PAUSE = 2500; // milliseconds between two announcements
 
 /** Fill the table of lanes: the same as the picture, for eyes and ears that want words. */
-export function fillTable(store, threshold, selected) {
+export function fillTable(store, selected) {
   const lanes = store.rows.filter((lane) => lane !== null).slice(0, ROWS);
   const body = byId("lanes");
   while (body.rows.length > lanes.length) body.deleteRow(-1);
   lanes.forEach((lane, place) => {
     const row = body.rows[place] ?? body.insertRow();
-    const cells = cellsOf(store, lane, threshold);
+    const cells = cellsOf(store, lane);
     while (row.cells.length < cells.length) {
       row.append(row.cells.length ? make("td") : make("th", { scope: "row" }, make("button", { type: "button" })));
     }
@@ -26,23 +27,31 @@ export function fillTable(store, threshold, selected) {
   });
 }
 
-function cellsOf(store, lane, threshold) {
+function cellsOf(store, lane) {
   const { decision } = lane;
-  const guess = lane.top >= 0 ? `${store.labels[lane.top]}? ${percent(lane.chance)}` : "–";
-  const label = decision ? `${store.labels[decision.label]} ${percent(decision.probability)}` : guess;
-  const score = decision ? "full" : percent(Math.min(1, lane.halt / Math.max(threshold, 1e-6)));
+  const guess = `${labelName(store.labels, lane.top)}? ${percent(lane.chance)}`;
+  const label = decision ? labelText(store.labels, decision) : guess;
+  const score = decision?.reason === "halted" ? "full" : percent(fullness(lane, lane.halt));
   return [String(lane.key), String(lane.count), score, label, decision ? afterItems(decision) : "still reading"];
 }
 
-/** Tells decisions one after the other, and how many others there were meanwhile. */
+/** Tells decisions one after the other, and how many others there were meanwhile; or none of them. */
 class Announcer {
+  isMuted = false;
   #waiting = [];
   #timer = null;
 
   /** Take decisions to be told. */
   add(decisions, labels) {
+    if (this.isMuted) return;
     this.#waiting.push(...decisions);
     if (this.#timer === null && this.#waiting.length) this.#tell(labels);
+  }
+
+  /** Tell no decisions from now on, or tell them again. */
+  mute(isMuted) {
+    this.isMuted = isMuted;
+    this.#waiting = [];
   }
 
   /** Say something else now. */
@@ -53,12 +62,12 @@ class Announcer {
   #tell(labels) {
     const last = this.#waiting.at(-1);
     const others = this.#waiting.length - 1;
-    const more = others ? `, and ${others} other key${others === 1 ? " was" : "s were"} named` : "";
-    this.say(`${last.lane.key} is ${labels[last.label]}, ${percent(last.probability)}, ${afterItems(last)}${more}.`);
+    const more = others ? `, and ${others} other key${others === 1 ? " was" : "s were"} decided` : "";
+    this.say(`${last.lane.key} is ${labelText(labels, last)}, ${afterItems(last)}${more}.`);
     this.#waiting = [];
     this.#timer = setTimeout(() => {
       this.#timer = null;
-      if (this.#waiting.length) this.#tell(labels);
+      this.add([], labels);
     }, PAUSE);
   }
 }

@@ -13,17 +13,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.web.made_stream import FIELDS, LABELS, THRESHOLD, Item, Key, made_items
+from tests.doors.web.made_stream import FIELDS, LABELS, THRESHOLD, Item, Key, made_items
 
-WEB = Path(__file__).resolve().parents[2] / "src" / "kvec" / "doors" / "web"
+WEB = Path(__file__).resolve().parents[3] / "src" / "kvec" / "doors" / "web"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 CURVE = [
-    {"threshold": round(1 - e, 3), "earliness": e, "accuracy": round(0.995 - 0.5 * (1 - e) ** 6, 4)}
+    {"threshold": round(1 - e, 3), "earliness": e, "accuracy": a, "hm": 2 * a * (1 - e) / (a + 1 - e)}
     for e in (0.04, 0.06, 0.09, 0.12, 0.16, 0.2, 0.26, 0.33, 0.42, 0.55, 0.7, 0.85, 1.0)
+    for a in (round(0.995 - 0.5 * (1 - e) ** 6, 4),)
 ]
 
 
@@ -91,20 +92,22 @@ class Feed:
                 new, named = self.taken[items:], self.decided[decisions:]
                 items, decisions = len(self.taken), len(self.decided)
                 keys, waiting = len(self.keys), sum(1 for key in self.keys.values() if key.decided is None)
-            frame: dict[str, Any] = {"now": time.time(), "items": [], "keys": [], "decisions": []}
+            frame: dict[str, Any] = {"now": time.time(), "items": [], "keys": [], "decisions": [], "ended": []}
             for item in new:
                 name = (item.key.tangle, item.key.name)
                 if name not in numbers:
                     numbers[name] = len(numbers)
-                    frame["keys"].append([numbers[name], item.key.tangle, item.key.name, 0])
+                    frame["keys"].append([numbers[name], item.key.tangle, item.key.name, 0, THRESHOLD])
                 frame["items"].append(
                     [numbers[name], item.i, item.time, list(item.codes), item.session, round(item.halt, 4), item.best,
                      round(max(item.probabilities), 4)]
                 )  # fmt: skip
+                if item.i + 1 == item.key.length and item.key.decided:
+                    frame["ended"].append([item.key.decided[2], item.key.length, item.key.decided[3]])
             for key in named:
                 if (number := numbers.get((key.tangle, key.name))) is not None and key.decided:
                     label, chance, read, reason = key.decided
-                    frame["decisions"].append([number, decisions, label, round(chance, 4), read, reason])
+                    frame["decisions"].append([number, decisions, label, round(chance, 4), read, reason, True])
             frame["counts"] = {
                 "items": items, "decisions": decisions, "live": keys, "waiting": waiting, "rate": len(new) / 0.05,
                 "dropped_frames_items": 0,
@@ -114,9 +117,9 @@ class Feed:
 
     def card(self) -> dict[str, Any]:
         return {
-            "name": "default", "hash": "5f2c9a71", "labels": LABELS, "fields": ["size", "direction"],
-            "threshold": THRESHOLD, "delay_cost": None, "promise": None, "curve": CURVE, "point": self.point,
-            "settings": {"encoder": {"blocks": 2, "width": 64}},
+            "name": "default", "hash": "5f2c9a71", "labels": LABELS, "fields": FIELDS, "session": ["direction"],
+            "live": {"accuracy": None, "labelled": 0}, "threshold": THRESHOLD, "delay_cost": None, "promise": None,
+            "curve": CURVE, "point": self.point, "settings": {"encoder": {"blocks": 2, "width": 64}},
         }  # fmt: skip
 
     def key(self, tangle: str, name: str) -> dict[str, Any] | None:
@@ -136,6 +139,7 @@ class Feed:
             "label": LABELS[final[0] if final else last.best],
             "probability": final[1] if final else max(last.probabilities), "labels": {},
             "n_observed": final[2] if final else len(seen), "reason": final[3] if final else None,
+            "is_known": True if final else None,
             "halt_probability": last.halt, "trace": trace,
         }  # fmt: skip
 
@@ -145,7 +149,7 @@ class Feed:
             return None
         own = [n for n, item in enumerate(self.taken) if item.key is key]
         told: dict[int, Item] = {}
-        looks = []
+        looks: list[dict[str, Any]] = []
         for n in own[-40:]:
             item = self.taken[n]
             same = [m for m in own if m <= n][-4:]
@@ -162,10 +166,15 @@ class Feed:
                 for (m, kind), weight in zip(seen, weights, strict=True)
             ]
             looks.append({"item": n, "at": at})
+        places = {n: i for i, n in enumerate(sorted(told))}
+        for look in looks:
+            look["item"] = places[look["item"]]
+            look["at"] = [{**one, "i": places[one["i"]]} for one in look["at"]]
         items = [
-            {"i": n, "key": item.key.name, "time": item.time, "value": item.value} for n, item in sorted(told.items())
+            {"i": places[n], "key": item.key.name, "sequence": 0, "n": item.i, "time": item.time, "value": item.value}
+            for n, item in sorted(told.items())
         ]
-        return {"items": items, "looks": looks}
+        return {"key": name, "sequence": 0, "items": items, "looks": looks}
 
     def replay(self) -> dict[str, Any]:
         state = "playing" if self.is_playing else "paused"

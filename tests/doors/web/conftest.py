@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.web.made_stream import made_items
-from tests.web.mock import Feed, Service
+from tests.doors.web.made_stream import made_items
+from tests.doors.web.mock import Feed, Service
 
 try:
     from playwright.sync_api import Browser, Page, sync_playwright
@@ -86,7 +86,9 @@ def _note(complaints: list[str], kind: str, text: str) -> None:
         complaints.append(text)
 
 
-def known_feed(n_items: int = 150, keys: int = 6, speed: float = 4.0, **options: Any) -> Feed:
+def known_feed(
+    n_items: int = 150, keys: int = 6, speed: float = 4.0, length: tuple[int, int] = (6, 20), **options: Any
+) -> Feed:
     """The same few items every time, paused until the page has them play."""
-    source = islice(made_items(3, keys, pace=6.0, length=(6, 20)), n_items)
+    source = islice(made_items(3, keys, pace=6.0, length=length), n_items)
     return Feed(source, speed, **{"is_playing": False, **options})

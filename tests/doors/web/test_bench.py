@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "page" / "bench.py"
+SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "page" / "bench.py"
 
 
 def test_drawing_is_measured(browser: Any, tmp_path: Path) -> None:

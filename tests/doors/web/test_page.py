@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.web.conftest import PATIENCE, known_feed
-from tests.web.made_stream import LABELS, Key
-from tests.web.mock import CURVE, Service
+from tests.doors.web.conftest import PATIENCE, known_feed
+from tests.doors.web.made_stream import LABELS, Key
+from tests.doors.web.mock import CURVE, Service
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 expect.set_options(timeout=PATIENCE)
 Serve = Callable[..., Service]
@@ -108,12 +108,13 @@ def test_a_click_opens_a_key_with_its_trace_and_looks(serve: Serve, visit: Visit
     expect(page.locator("#key-looks")).to_contain_text(f"Item {read} looked")
     told = service.feed.looks(str(key.tangle), key.name)
     assert told is not None
-    entry = told["looks"][read - 1 - (len(seen) - len(told["looks"]))]
+    entry = next(look for look in told["looks"] if told["items"][look["item"]]["n"] == read - 1)
     arcs = shown(page, "page.looks.found.map((look) => [look.isOwn, look.share])")
     gone = shown(page, "page.looks.gone")
     assert len(arcs) + gone == len(entry["at"]) and sum(1 for own, _ in arcs if own) == min(4, read)
     page.locator("#trace tr").first.click()
     expect(page.locator("#key-looks")).to_contain_text("Item 1 looked")
+    expect(page.locator("#live")).to_contain_text("Item 1 looked")
     page.keyboard.press("Escape")
     expect(page.locator("#key")).to_be_hidden()
 
@@ -137,6 +138,62 @@ def test_the_keyboard_is_enough(serve: Serve, visit: Visit) -> None:
     assert not service.feed.is_playing
     page.keyboard.press("Space")
     wait_until(lambda: service.feed.is_playing)
+
+
+def test_the_table_of_a_key_is_one_stop_and_keeps_its_place(serve: Serve, visit: Visit) -> None:
+    service = serve(known_feed(n_items=600, keys=2, length=(200, 300)))
+    page = visit(service)
+    for _ in range(30):
+        page.keyboard.press(".")
+    expect(page.locator("#count-items")).to_have_text("30")
+    page.click("#words")
+    page.locator("#lanes button").first.click()
+    rows = page.locator("#trace tr")
+    wait_until(lambda: rows.count() > 8)
+    before = rows.count()
+    expect(page.locator("#trace tr[tabindex='0']")).to_have_count(1)
+    page.locator("#trace tr[tabindex='0']").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(rows.nth(1)).to_have_attribute("aria-selected", "true")
+    place = page.evaluate("document.querySelector('.rows').scrollTop")
+    page.evaluate("document.getElementById('replay-play').click()")
+    wait_until(lambda: rows.count() > before + 2)
+    expect(rows.nth(1)).to_be_focused()
+    expect(rows.nth(1)).to_have_attribute("aria-selected", "true")
+    assert page.evaluate("document.querySelector('.rows').scrollTop") == place
+    expect(page.locator("#trace tr[tabindex='0']")).to_have_count(1)
+    expect(page.locator("table:has(#trace)")).to_have_attribute("role", "grid")
+
+
+def test_another_key_does_not_show_the_looks_of_the_one_before(serve: Serve, visit: Visit) -> None:
+    service = serve()
+    page = visit(service)
+    one, other = play_out(page, service)[:2]
+    open_lane(page, one.name)
+    expect(page.locator("#key-looks")).to_contain_text("looked")
+    page.route("**/looks", lambda route: None)  # never answered
+    open_lane(page, other.name)
+    expect(page.locator("#key-name")).to_have_text(other.name)
+    assert page.locator("#key-looks").inner_text() == "Asking where it looked …"
+
+
+def test_looks_are_asked_once_and_not_with_every_item(serve: Serve, visit: Visit) -> None:
+    service = serve(known_feed(n_items=4000, keys=2, length=(1000, 2000)))
+    page = visit(service)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rsplit("/", 1)[-1]))
+    page.click("#replay-play")
+    wait_until(lambda: shown(page, "page.store.rows.some((lane) => lane?.count > 3)"))
+    page.click("#words")
+    page.locator("#lanes button").first.click()
+    expect(page.locator("#key-looks")).to_contain_text("looked")
+    n_items = shown(page, "page.selected.count")
+    wait_until(lambda: shown(page, "page.selected.count") > n_items + 5)
+    wait_until(lambda: shown(page, "true") and len([one for one in asked if one.startswith("10.")]) > 2)  # the trace
+    assert asked.count("looks") == 1
 
 
 def test_the_dial_asks_before_it_changes_anything(serve: Serve, visit: Visit) -> None:
@@ -180,6 +237,21 @@ def test_a_replay_is_paused_stepped_and_sped_up(serve: Serve, visit: Visit) -> N
     expect(page.locator("#state")).to_have_text("paused")
 
 
+def test_place_and_speed_follow_also_where_they_have_the_focus(serve: Serve, visit: Visit) -> None:
+    service = serve(known_feed(n_items=2000))
+    page = visit(service)
+    page.locator("#replay-place").click()
+    expect(page.locator("#replay-place")).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press(".")
+        page.evaluate("document.getElementById('replay-step').click()")
+    expect(page.locator("#replay-place")).to_have_value("3")
+    page.focus("#replay-speed")
+    with service.feed.lock:
+        service.feed.speed = 0.5
+    expect(page.locator("#replay-speed")).to_have_value("0.5")
+
+
 def test_without_a_replay_the_picture_can_be_held(serve: Serve, visit: Visit) -> None:
     service = serve(known_feed(n_items=100_000, is_replay=False, is_playing=True))
     page = visit(service)
@@ -196,6 +268,28 @@ def test_without_a_replay_the_picture_can_be_held(serve: Serve, visit: Visit) ->
     wait_until(lambda: shown(page, "page.view.now") > held)
 
 
+def test_a_fault_in_one_picture_is_not_the_end_of_all(serve: Serve, browser: Browser) -> None:
+    service = serve(known_feed(n_items=100_000, is_replay=False, is_playing=True))
+    page = browser.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(service.address)
+    wait_until(lambda: shown(page, "page.store.size") > 5)
+    page.evaluate(
+        """async () => {
+            const { page } = await import("/assets/page.js");
+            const { palette } = page;
+            page.palette = null;
+            await new Promise((done) => setTimeout(done, 300));
+            page.palette = palette;
+        }"""
+    )
+    assert faults
+    before = shown(page, "page.view.now")
+    wait_until(lambda: shown(page, "page.view.now") > before)
+    page.close()
+
+
 def test_it_comes_back_after_a_restart_of_the_service(serve: Serve, visit: Visit) -> None:
     service = serve(known_feed(n_items=40))
     page = visit(service)
@@ -203,7 +297,7 @@ def test_it_comes_back_after_a_restart_of_the_service(serve: Serve, visit: Visit
     lanes = shown(page, "page.store.rows.filter(Boolean).length")
     service.__exit__()
     expect(page.locator("#state")).to_have_attribute("data-state", "lost")
-    expect(page.locator("#state")).to_contain_text("again in")
+    expect(page.locator("#countdown")).to_contain_text("again in")
     page.evaluate("document.getElementById('retry').click()")  # at once, and in vain
     expect(page.locator("#state")).to_contain_text("the service does not answer")
     again = serve(known_feed(n_items=60), port=service.port)
@@ -299,6 +393,28 @@ def test_decisions_are_told_to_those_who_listen(serve: Serve, visit: Visit) -> N
     expect(live).to_contain_text(" is ")
     name = live.inner_text().split(" is ")[0]
     assert any(key.name == name for key in service.feed.decided)
+
+
+def test_what_is_told_can_be_muted_and_stays_so(serve: Serve, visit: Visit) -> None:
+    service = serve(known_feed(speed=1.0))
+    page = visit(service)
+    page.click("#announce")
+    expect(page.locator("#announce")).to_have_attribute("aria-pressed", "false")
+    page.click("#replay-play")
+    wait_until(lambda: shown(page, "page.store.decided") > 2)
+    expect(page.locator("#live")).to_have_text("")
+    page.reload()
+    expect(page.locator("#announce")).to_have_attribute("aria-pressed", "false")
+    page.click("#announce")
+    expect(page.locator("#live")).to_contain_text(" is ")
+
+
+def test_what_changes_all_the_time_is_not_told(serve: Serve, visit: Visit) -> None:
+    page = visit(serve())
+    told = page.evaluate(
+        "[...document.querySelectorAll('[aria-live], [role=status], [role=alert]')].map((one) => one.id)"
+    )
+    assert sorted(told) == ["dial-error", "live", "state"]
 
 
 def test_all_controls_have_names(serve: Serve, visit: Visit) -> None:
