@@ -26,6 +26,7 @@ from kvec.doors.reproduce_command import reproduce
 from kvec.doors.send_command import send
 from kvec.doors.serve_command import serve, serve_demo, serve_export
 from kvec.doors.stream_command import stream
+from kvec.doors.train_command import Data, Device, train
 from kvec.doors.tune_command import tune
 from kvec.doors.watch_command import watch
 from kvec.words.errors import KvecError, SettingError
@@ -46,16 +47,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Data = Annotated[
-    Path,
-    Argument(
-        metavar="DATA",
-        help="A table (.parquet, .csv, .csv.gz, .ndjson), a folder of such files of one kind, a MovieLens folder, or "
-        "authors' .npy.",
-    ),
-]
 Model = Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written.")]
-Device = Annotated[str, Option("--device", metavar="auto|cpu|cuda", help="Where the network runs.")]
 Json = Annotated[bool, Option("--json", help="Print one JSON object, and nothing else on the standard output.")]
 Labels = Annotated[
     Path | None,
@@ -121,62 +113,10 @@ def inspect(data: Data, flags: SchemaFlags, as_json: Json = False) -> None:
         print(inspection_text(inspection, table, origin))
 
 
-@app.command(
+app.command(
     epilog="Example: [bold]kvec train flows.parquet --key key --tangle tangle --order order --values size,direction "
     "--session direction --label label --preset small --seed 0 -o model[/bold]"
-)
-@with_schema_flags
-def train(
-    data: Data,
-    output: Annotated[Path, Option("-o", "--output", metavar="MODEL", help="The folder the model is written to.")],
-    flags: SchemaFlags,
-    validation: Annotated[
-        Path | None, Option(metavar="FILE", help="Choose the best epoch and θ on these sequences.")
-    ] = None,
-    test: Annotated[Path | None, Option(metavar="FILE", help="Evaluate on these sequences at the end.")] = None,
-    split: Annotated[
-        str | None,
-        Option(metavar="8:1:1", help="Shares of training, validation and test, by whole groups or tangles and --seed."),
-    ] = None,
-    seed: Annotated[int | None, Option(help="The same seed gives the same split and the same model.")] = None,
-    preset: Annotated[str, Option(help="small, paper-traffic or paper-movielens.")] = "small",
-    config: Annotated[Path | None, Option(metavar="FILE", help="Settings as TOML, over the preset.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        Option("--set", metavar="GROUP.NAME=VALUE", help="One setting, as in encoder.blocks=3; can be repeated."),
-    ] = None,
-    objective: Annotated[
-        str | None, Option(help="expected (exact, the default) or paper (sampled halts, REINFORCE).")
-    ] = None,
-    epochs: Annotated[int | None, Option(help="Passes over the training sequences at the most.")] = None,
-    minutes: Annotated[float | None, Option(help="Stop after the epoch that passes this many minutes.")] = None,
-    class_weights: Annotated[
-        str | None, Option(metavar="none|balanced", help="balanced lets rare classes count as much as others.")
-    ] = None,
-    stream: Annotated[
-        bool,
-        Option(
-            "--stream",
-            help="Read Parquet, 2 million items (training.stream_items) at a time: data that does not fit in memory.",
-        ),
-    ] = False,
-    device: Device = "auto",
-    resume: Annotated[bool, Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
-    quiet: Annotated[bool, Option("--quiet", help="Show no progress.")] = False,
-) -> None:
-    """Train a model that names each key early.
-
-    Without --validation and --test, the data is split 8:1:1; evaluate --split test finds its test part again.
-
-    In several processes, on one host or many: torchrun --nproc-per-node 2 -m kvec train …, and the rest as it is.
-    """
-    from kvec.doors.training import settings_from, train_model
-
-    chosen = {
-        "seed": seed, "objective": objective, "epochs": epochs, "minutes": minutes, "class_weights": class_weights,
-    }  # fmt: skip
-    resolved = settings_from(preset, config, chosen, settings or (), stream)
-    train_model(data, output, flags, resolved, validation, test, split, device, resume, quiet)
+)(train)
 
 
 @app.command(

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, distributed
+from torch.distributed.rendezvous import rendezvous
 
 from kvec.words.errors import KvecError
 from kvec.words.processes import is_one_of_many, rank_on_host
@@ -118,8 +119,8 @@ def joined(device: torch.device) -> Iterator[Together]:
             torch.cuda.set_device(rank_on_host())
         backend = "nccl" if device.type == "cuda" else "gloo"
         with _meeting():
-            store, rank, size = next(distributed.rendezvous("env://", timeout=PATIENCE))
-            fresh = distributed.PrefixStore(_round(store, rank, size), store)
+            store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+            fresh = distributed.PrefixStore(_round(store, rank, size), store)  # type: ignore[attr-defined]
             distributed.init_process_group(backend, store=fresh, rank=rank, world_size=size, timeout=PATIENCE)
         try:
             yield Together(distributed.get_rank(), distributed.get_world_size())
@@ -127,13 +128,13 @@ def joined(device: torch.device) -> Iterator[Together]:
             distributed.destroy_process_group()
 
 
-def _round(store: distributed.Store, rank: int, size: int) -> str:
+def _round(store: Any, rank: int, size: int) -> str:
     """A name for this start of all processes, told by the first and answered by all others.
 
     The store of torchrun outlives the processes that it starts, and still holds what those before have written.
     """
     if rank == 0:
-        name = uuid4().hex
+        name: str = uuid4().hex
         store.set(CALL, name)
         store.wait([f"{name}/{other}" for other in range(1, size)], PATIENCE)
         store.delete_key(CALL)

@@ -151,7 +151,7 @@ def _places(files: Sequence[_File], schema: Schema) -> pl.DataFrame:
     return _gathered(pl.concat(found), on).sort("first")
 
 
-def _gathered(frame: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+def _gathered(frame: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
     return frame.group_by(on).agg(pl.col("rows").sum(), pl.col("first").min(), pl.col("last").max())
 
 
