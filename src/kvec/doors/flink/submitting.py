@@ -156,8 +156,8 @@ def explained(trace: str) -> str:
             return one_line(rest)
     causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
     cause = one_line((causes or lines or ["no more is known"])[-1])
-    if "kafka" in cause.lower() and ("ClassNotFound" in trace or "NoClassDef" in trace or "not callable" in trace):
-        return f"{cause}; Kafka needs Flink's connector: --jar flink-sql-connector-kafka-….jar"
+    if "connector.kafka" in trace and ("Java class" in trace or "ClassNotFound" in trace or "NoClassDef" in trace):
+        return "kafka:// needs Flink's connector, which is a jar of its own: --jar flink-sql-connector-kafka-….jar"
     if "Connection refused" in trace:
         return f"{cause}; is the JobManager running there?"
     return cause
