@@ -120,7 +120,7 @@ class Cluster:
         found = {"java": 0.0, "python": 0.0}
         groups = {process.pid for process in self.workers}
         for status in Path("/proc").glob("[0-9]*/status"):
-            with suppress(OSError, ValueError, IndexError):
+            with suppress(OSError, ValueError, IndexError, KeyError):  # gone meanwhile
                 fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
                 group = int((status.parent / "stat").read_text().rpartition(")")[2].split()[2])
                 if group in groups:

@@ -56,7 +56,12 @@ def items_of(data: str, schema: str, n: int, side_by_side: int = 64, seed: int =
 def python(*words: str | Path, program: str = sys.executable) -> tuple[float, float]:
     """Run kvec in a process of its own; seconds by the clock, and of CPU."""
     before, start = os.times(), time.perf_counter()
-    subprocess.run([program, "-m", "kvec", *map(str, words)], env={**os.environ, "PYTHONPATH": str(SOURCE)}, check=True)
+    subprocess.run(
+        [program, "-m", "kvec", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        check=True,
+        stdout=sys.stderr,
+    )
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return time.perf_counter() - start, cpu

@@ -97,11 +97,11 @@ class Show:
     def steady(self) -> dict[str, Any]:
         """Two TaskManagers, left in peace."""
         with self.cluster("steady", 2) as cluster:
-            job, start = self.send(cluster, "steady", 2), time.perf_counter()
+            job, before, start = self.send(cluster, "steady", 2), cluster.cpu(), time.perf_counter()
             memory = self.watch(cluster, job)
             seconds = time.perf_counter() - start
             facts = self.checkpoints(cluster, job)
-            cpu = cluster.cpu()
+            cpu = {name: round(value - before[name], 1) for name, value in cluster.cpu().items()}
         return {
             **self.rates(seconds, cpu["java"] + cpu["python"]), "cpu_seconds_of": cpu, "peak_mb": memory, **facts,
             **self.compared("steady"),

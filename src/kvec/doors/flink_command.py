@@ -35,7 +35,7 @@ def flink(
     parallelism: Annotated[int, Option("-p", "--parallelism", metavar="N", help="Workers that decide.")] = 1,
     linger: Annotated[
         float, Option(metavar="SECONDS", help="How long single rows wait for others of their tangle.")
-    ] = 0.02,
+    ] = 0.0,
     event_time: Annotated[
         str, Option(metavar="items|wall", help="Whether the wall clock moves the items' clock while none comes.")
     ] = "items",

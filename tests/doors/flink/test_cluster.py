@@ -102,3 +102,14 @@ def test_what_a_worker_loads_is_slim(lively: Trained) -> None:
     done = subprocess.run([PYTHON, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.replace("'", '"')) == []
+
+
+@pytest.mark.parametrize("words", [("--source", "kafka://127.0.0.1:9/items"), ("--sink", "kafka://127.0.0.1:9/told")])
+def test_kafka_without_its_connector_says_what_is_missing(
+    words: tuple[str, str], lively: Trained, tmp_path: Path
+) -> None:
+    common = {"--source": lively.items, "--sink": str(tmp_path / "out"), words[0]: words[1]}
+    process = submit(lively.model, *(word for pair in common.items() for word in pair))
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2, said
+    assert said.splitlines()[-1].endswith("--jar flink-sql-connector-kafka-….jar")

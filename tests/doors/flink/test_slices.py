@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.properties.stories import MODEL
 
 from kvec.doors.flink.parting import Parting
-from kvec.doors.flink.slices import slices_of
+from kvec.doors.flink.slices import Endings, slices_of
 from kvec.words.errors import SettingError
 from kvec.words.schema import Field, Schema
 
@@ -70,3 +70,16 @@ def test_a_large_tangle_is_parted_by_key_or_by_a_column() -> None:
 def test_rows_without_a_name_go_where_they_are_told() -> None:
     rows = [b"broken", b'{"key": 1}', b"", b'{"tangle": "t", "key": 1}']
     assert dict(Parting(MODEL.schema).blocks(rows)) == {"": b'broken\n{"key": 1}', "t": rows[3]}
+
+
+def test_behind_the_last_slice_all_tangles_end_also_those_that_another_worker_read(tmp_path: Path) -> None:
+    path = tmp_path / "items.ndjson"
+    pl.DataFrame({"tangle": [f"t{i // 3}" for i in range(12)], "key": "k"}).write_ndjson(path)
+    slices = slices_of(str(path), SCHEMA, slice_bytes=70)
+    assert slices.n > 3
+    ends = [(f"t{i}", b"") for i in range(4)]
+    for first in range(slices.n + 1):
+        reader = Endings(slices, SCHEMA, Parting(SCHEMA))
+        for number in range(first, slices.n):
+            assert all(rows for _, rows in reader.blocks(number))
+        assert list(reader.blocks(slices.n)) == ends

@@ -77,7 +77,7 @@ def test_a_trace_is_told_on_one_line() -> None:
     assert explained(trace) == "java.Y: RuntimeException: Error from the worker"
     ours = trace + "  kvec.words.errors.ModelError: model: no such\nCaused by: java.Z: gone"
     assert explained(ours) == "model: no such"
-    kafka = "Caused by: java.lang.ClassNotFoundException: org.apache.flink.connector.kafka.source.KafkaSource"
+    kafka = "Could not found the Java class 'org.apache.flink.connector.kafka.source.KafkaSource.builder'."
     assert explained(kafka).endswith("--jar flink-sql-connector-kafka-….jar")
     assert explained("Caused by: java.net.ConnectException: Connection refused").endswith("running there?")
     assert explained("") == "no more is known"

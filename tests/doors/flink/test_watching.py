@@ -109,6 +109,20 @@ def test_rows_linger_until_the_timer_rings() -> None:
     assert len(told.decisions) == 3, "enough of them do not wait"
 
 
+def test_live_rows_set_their_timers_again_after_a_restart() -> None:
+    """A checkpoint may lack the newest timers."""
+    limits, manner = Limits(idle=10.0), Manner(linger=5.0, is_live=True)
+    cluster = Cluster(keeper_of(MODEL, limits, threshold=1.0), manner, 1)
+    for wall in (100.0, 101.0):
+        cluster.take("1", row_of(made(1, f"k{wall}", wall)), wall)
+        assert cluster.timers["1"].ends and cluster.timers["1"].times
+        cluster.timers["1"] = Timers()
+        cluster.restart(keeper_of(MODEL, limits, threshold=1.0), manner, 1)
+    told = cluster.take("1", row_of(made(1, "last", 102.0)), 102.0)
+    told += cluster.ring(200.0)
+    assert sorted(str(one.key) for one in told.decisions) == ["k100.0", "k101.0", "last"]
+
+
 def test_rows_that_cannot_be_used_are_told_and_do_no_harm() -> None:
     cluster = Cluster(keeper_of(MODEL, threshold=0.0), HERE, 1)
     good, late = row_of(made(1, "a", 1.0)), b'{"tangle": 1, "key": "b", "time": "soon"}'

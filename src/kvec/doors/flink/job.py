@@ -73,7 +73,7 @@ def build(plan: Plan) -> Any:
 def _blocks(env: Any, plan: Plan) -> Any:
     """The source, and its rows put together by tangle. One reader keeps their order."""
     if isinstance(plan.source, Slices):
-        numbers = NumberSequenceSource(0, plan.source.n - 1)
+        numbers = NumberSequenceSource(0, plan.source.n)  # the last one marks the end
         slices = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "slices", Types.LONG())
         slices = slices.uid("kvec-slices").set_parallelism(1)
         read = slices.flat_map(Reading(plan.task, plan.source)).set_parallelism(1)

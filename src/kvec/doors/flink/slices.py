@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvec.doors.flink.parting import Parting
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_files import ParquetFile
 from kvec.read.files import ENDINGS, ending
@@ -48,6 +50,31 @@ class Slices:
         if piece.form == "Parquet":
             return _parquet(Path(piece.path), schema).lines(number * self.slice_rows, self.slice_rows)
         return _lines(piece.path, number * self.slice_bytes, (number + 1) * self.slice_bytes)
+
+
+class Endings:
+    """Reads slices as blocks by tangle, and behind the last slice a block without rows for every tangle there was."""
+
+    def __init__(self, slices: Slices, schema: Schema, part: Parting) -> None:
+        self._slices, self._schema, self._part = slices, schema, part
+        self._names: set[str] = set()
+        self._read: set[int] = set()  # slices that have told their names
+
+    def blocks(self, number: int) -> Iterator[tuple[str, bytes]]:
+        """The blocks of a slice; of the number behind the last one, the ends."""
+        if number < self._slices.n:
+            yield from self._blocks(number)
+            return
+        for other in range(self._slices.n):  # those that were read before a failure, by another worker
+            if other not in self._read:
+                self._blocks(other)
+        yield from ((name, b"") for name in sorted(self._names))
+
+    def _blocks(self, number: int) -> list[tuple[str, bytes]]:
+        found = list(self._part.blocks(self._slices.read(number, self._schema)))
+        self._names.update(name for name, _ in found)
+        self._read.add(number)
+        return found
 
 
 def slices_of(

@@ -38,7 +38,7 @@ class FlinkWishes:
     take_over_from: Sequence[Path] = ()
     split_tangles: int = 1
     split_by: str = ""
-    linger: float = 0.02
+    linger: float = 0.0
     event_time: str = "items"
     dead_letters: str | None = None
     jars: Sequence[Path] = ()
@@ -82,7 +82,7 @@ def submit(wishes: FlinkWishes) -> int:
     task = Task(
         str(wishes.model.resolve()), tuple(str(path.resolve()) for path in wishes.take_over_from), wishes.at,
         wishes.threshold, limits,
-        Manner(linger=0.0 if is_files else wishes.linger, by_wall=wishes.event_time == "wall"),
+        Manner(0.0 if is_files else wishes.linger, by_wall=wishes.event_time == "wall", is_live=not is_files),
         wishes.split_tangles, wishes.split_by,
     )  # fmt: skip
     plan = Plan(
@@ -102,7 +102,7 @@ def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
         "python.executable": python,
         "python.client.executable": python,
         "python.fn-execution.bundle.size": str(BLOCKS if is_files else 1000),
-        "python.fn-execution.bundle.time": str(1000 if is_files else max(int(wishes.linger * 1000), 1)),
+        "python.fn-execution.bundle.time": str(1000 if is_files else max(int(wishes.linger * 1000), 10)),
         "python.state.cache-size": "100",  # of tangles the workers remember themselves what they need
         "state.backend.type": "rocksdb",
         "execution.checkpointing.incremental": "true",
@@ -156,8 +156,8 @@ def explained(trace: str) -> str:
             return one_line(rest)
     causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
     cause = one_line((causes or lines or ["no more is known"])[-1])
-    if "kafka" in cause.lower() and ("ClassNotFound" in trace or "NoClassDef" in trace or "not callable" in trace):
-        return f"{cause}; Kafka needs Flink's connector: --jar flink-sql-connector-kafka-….jar"
+    if "connector.kafka" in trace and ("Java class" in trace or "ClassNotFound" in trace or "NoClassDef" in trace):
+        return "kafka:// needs Flink's connector, which is a jar of its own: --jar flink-sql-connector-kafka-….jar"
     if "Connection refused" in trace:
         return f"{cause}; is the JobManager running there?"
     return cause

@@ -29,11 +29,16 @@ class Manner:
     linger: float = 0.0  # seconds that rows wait for others of their tangle
     most_rows: int = 256  # that wait
     by_wall: bool = False  # the wall clock moves the items' clock too
+    is_live: bool = False  # nobody marks the end of the rows; a job that is drained tells it by a timer
     most_bytes: int = 256 << 20  # of all tangles at hand
 
 
 class Watcher:
-    """Takes rows, rings and ends of any tangle; what it does not have at hand it restores."""
+    """Takes rows, rings and ends of any tangle; what it does not have at hand it restores.
+
+    A checkpoint of PyFlink 2.3 lacks the timers of the bundle that it ends. So rows do not linger by default, files end
+    by a mark behind their rows, and every tangle that is touched sets its timers again.
+    """
 
     def __init__(self, keeper: Keeper, manner: Manner) -> None:
         self._keeper, self._manner = keeper, manner
@@ -41,11 +46,15 @@ class Watcher:
         self._bytes = 0
 
     def take(self, name: str, rows: bytes, kept: Kept, alarms: Alarms, wall: float) -> Told:
-        """Take rows of a tangle, lines of JSON; they are fed at once, or after lingering."""
+        """Take rows of a tangle, lines of JSON; they are fed at once, or after lingering. No rows: no more can come."""
+        if not rows:
+            return self.end(name, kept, wall)
         manner = self._manner
+        is_at_hand = name in self._at_hand
         tangle, told = self._tangle(name, kept)
         if tangle is None:
             tangle = self._at_hand[name] = self._keeper.begin(kept)
+        if manner.is_live and not is_at_hand:
             alarms.at_end()
         self._keeper.wait(tangle, rows, kept)
         if not manner.linger or tangle.n_waiting >= manner.most_rows:

@@ -19,7 +19,7 @@ from pyflink.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from kvec.decide.deployed import load_deployed
 from kvec.doors.flink.keeping import Keeper, Told
 from kvec.doors.flink.parting import Parting, bad_line
-from kvec.doors.flink.slices import Slices
+from kvec.doors.flink.slices import Endings, Slices
 from kvec.doors.flink.watching import Manner, Watcher
 from kvec.doors.writing import decision_row
 from kvec.words.limits import Limits
@@ -43,7 +43,7 @@ class Task:
 
 
 class Reading(FlatMapFunction):  # type: ignore[misc]
-    """From the number of a slice to its rows, put together by tangle."""
+    """From the number of a slice to its rows, put together by tangle; behind the last one, all tangles end."""
 
     def __init__(self, task: Task, slices: Slices) -> None:
         self._task, self._slices = task, slices
@@ -52,10 +52,11 @@ class Reading(FlatMapFunction):  # type: ignore[misc]
         """Read the schema that the model keeps."""
         self._schema = load_deployed(self._task.model).schema
         self._part = Parting(self._schema, self._task.parts, self._task.by)
+        self._endings = Endings(self._slices, self._schema, self._part)
 
     def flat_map(self, value: int) -> Iterator[tuple[str, bytes]]:
         """The blocks of one slice."""
-        return self._part.blocks(self._slices.read(value, self._schema))
+        return self._endings.blocks(value)
 
 
 class Arriving(FlatMapFunction):  # type: ignore[misc]
