@@ -23,7 +23,7 @@ from kvec.decide.hearing import Listener
 from kvec.decide.looking_back import LookedBack, Recalled, recall
 from kvec.decide.models import Models, named
 from kvec.decide.promise import Promise
-from kvec.decide.snapshot import pack, read_state, unpack, write_state
+from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import adopt, succeed
 from kvec.tangle.coder import Coded
 from kvec.words.errors import DataError, SettingError
@@ -359,18 +359,6 @@ def resume(path: str | Path) -> Stream:
     """Go on with a saved stream as if it had never stopped."""
     facts, arrays = read_state(path)
     with as_damage(path):
-        return Stream.from_plain(facts, arrays)
-
-
-def save_bytes(stream: Stream, note: Mapping[str, Any] | None = None) -> bytes:
-    """What `save` would write, for places that are no files."""
-    return pack(*stream.noted(note), "the stream")
-
-
-def resume_bytes(content: bytes, name: str) -> Stream:
-    """Go on with what `save_bytes` gave; `name` is for messages."""
-    facts, arrays = unpack(content, name)
-    with as_damage(name):
         return Stream.from_plain(facts, arrays)
 
 

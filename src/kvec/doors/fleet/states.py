@@ -5,13 +5,29 @@ from __future__ import annotations
 import base64
 import io
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from kvec.decide.folder import as_damage
+from kvec.decide.snapshot import pack, unpack
+from kvec.decide.stream import Stream
 from kvec.doors.fleet.link import Link
 from kvec.words.errors import ModelError
 
 ORPHAN = 600.0  # seconds after which parts of a state that was never finished are cleared away
+
+
+def packed(stream: Stream, note: Mapping[str, Any]) -> bytes:
+    """A stream with a note, as it would be saved in a file."""
+    return pack(*stream.noted(note), "the stream")
+
+
+def resumed(content: bytes, name: str) -> Stream:
+    """Go on with a stream that was packed; `name` is for messages."""
+    facts, arrays = unpack(content, name)
+    with as_damage(name):
+        return Stream.from_plain(facts, arrays)
 
 
 class States:

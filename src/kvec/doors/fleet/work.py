@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvec.decide.deployed import Deployed
-from kvec.decide.stream import Stream, resume_bytes, save_bytes
+from kvec.decide.stream import Stream
 from kvec.doors.fleet.ground import Subjects
 from kvec.doors.fleet.intake import Intake, Message
 from kvec.doors.fleet.leases import Lease, LeaseLost, Leases
 from kvec.doors.fleet.link import Link
 from kvec.doors.fleet.sink import FencedSink
-from kvec.doors.fleet.states import States
+from kvec.doors.fleet.states import States, packed, resumed
 from kvec.doors.messages import say
 from kvec.doors.promises import Watcher
 from kvec.doors.succeeding import require_same_items
@@ -75,7 +75,7 @@ class Work:
         self._sink = FencedSink(link, self._subjects, self.number, group)
         await self._sink.fence(leases.me, self.lease.epoch)
         if self.lease.state:
-            stream = resume_bytes(await states.load(self.lease.state), f"state {self.lease.state} of group {group}")
+            stream = resumed(await states.load(self.lease.state), f"state {self.lease.state} of group {group}")
         else:
             stream = Stream(self._manner.model, self._manner.limits, self._manner.threshold)
         self.stream, note = stream, stream.note
@@ -142,7 +142,7 @@ class Work:
         await self._sink.settle()
         name = f"{self.number}.{self.lease.epoch}.{self._n_saved}"
         before = self.lease.state
-        await self._states.save(name, save_bytes(self.stream, {
+        await self._states.save(name, packed(self.stream, {
             "position": self.position, "sink": self._sink.last, "known": sorted(self._sink.known),
             "reader": self.reader.to_plain(),
             **({} if self._watcher is None else {"watched": self._watcher.to_plain()}),
