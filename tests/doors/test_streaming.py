@@ -33,11 +33,16 @@ def wanted(lively: Trained) -> dict[str, Any]:
     return decided(path)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def first_items(lively: Trained) -> Path:
+    """The first items as a file, whichever tests of this module a process runs."""
+    return written(lively.frame.head(HEAD), lively.folder / "short.ndjson")
+
+
 @pytest.fixture(scope="module")
-def short(lively: Trained) -> dict[str, Any]:
+def short(lively: Trained, first_items: Path) -> dict[str, Any]:
     """What an unbroken stream says of the first items."""
-    path = written(lively.frame.head(HEAD), lively.folder / "short.ndjson")
-    streamed(lively.model, path, "-o", lively.folder / "short_decisions.ndjson")
+    streamed(lively.model, first_items, "-o", lively.folder / "short_decisions.ndjson")
     return decided(lively.folder / "short_decisions.ndjson")
 
 
