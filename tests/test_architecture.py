@@ -33,8 +33,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "doors": (
         {"words", "read", "tangle", "report", "decide", "learn", "reproduce", "estimator"},
         {"numpy", "polars", "rich", "typer"}
-        | {"starlette", "uvicorn", "orjson", "prometheus_client"}  # of the service, an extra
-        | {"pyflink"},  # of jobs on Flink, an extra
+        | {"starlette", "uvicorn", "orjson", "prometheus_client"},  # of the service, an extra
     ),
 }
 FRONT_DOOR = {"__init__", "__main__", "client", "estimator"}  # of the package itself

@@ -60,7 +60,8 @@ def arguments() -> argparse.Namespace:
     made.add_argument("--schema", default=str(SOURCE / "kvec/read/schemas/fgnet_d1.toml"))
     made.add_argument("--items", type=int, default=1_000_000)
     made.add_argument("--train-minutes", type=float, default=1.0)
-    made.add_argument("--latency-items", type=int, default=6000)
+    made.add_argument("--latency-items", type=int, default=18_000)
+    made.add_argument("--warm-up", type=float, default=20.0, help="seconds of it that are not measured")
     made.add_argument("--rate", type=float, default=300.0, help="items per second while latency is measured")
     made.add_argument("--every", default="5s", help="between checkpoints")
     made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Flink's")
@@ -152,11 +153,10 @@ class Show:
             sender.start()
             job = self.send(cluster, "latency", 2, words=words)
             seen = self.listen(cluster, job, sender)
-        late = [
-            when - sent[row["tangle"], row["key"]][row["n_observed"] - 1]
-            for when, row in seen
-            if row["reason"] == "halted"
-        ]
+        begun = min((times[0] for times in sent.values()), default=0.0) + self.given.warm_up
+        halted = [(when, sent[row["tangle"], row["key"]][row["n_observed"] - 1]) for when, row in seen
+                  if row["reason"] == "halted"]  # fmt: skip
+        late = [when - came for when, came in halted if came > begun]
         if not late:
             return {"decisions": len(seen), "halted": 0}
         found = np.percentile(np.array(late) * 1000, [50, 90, 99, 100]).round(1).tolist()

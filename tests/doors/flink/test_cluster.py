@@ -113,3 +113,20 @@ def test_kafka_without_its_connector_says_what_is_missing(
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2, said
     assert said.splitlines()[-1].endswith("--jar flink-sql-connector-kafka-….jar")
+
+
+def test_rows_that_cannot_be_used_go_where_they_are_wished(lively: Trained, tmp_path: Path) -> None:
+    """In the small cluster that lives in the command's own process."""
+    items = tmp_path / "items.ndjson"
+    pl.read_parquet(lively.items).write_ndjson(items)
+    streamed(lively.model, items, "-o", tmp_path / "alone.ndjson")
+    with items.open("a", encoding="utf-8") as more:
+        more.write('broken\n{"tangle": 1, "key": "x", "time": "soon"}\n')
+    process = submit(
+        lively.model, "--source", items, "--sink", tmp_path / "out", "-p", "2", "--dead-letters", tmp_path / "bad"
+    )
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    assert_same(told(tmp_path / "out", tmp_path / "all.ndjson"), decided(tmp_path / "alone.ndjson"))
+    bad = [json.loads(line) for path in (tmp_path / "bad").glob("[!.]*") for line in path.read_text().splitlines()]
+    assert sorted(row["raw"][:6] for row in bad) == ["broken", '{"tang']

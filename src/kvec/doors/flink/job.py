@@ -8,26 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pyflink
-from pyflink.common import Configuration, WatermarkStrategy
-from pyflink.common.serialization import Encoder, SimpleStringSchema
-from pyflink.common.typeinfo import Types
-from pyflink.datastream import DataStream, StreamExecutionEnvironment
-from pyflink.datastream.connectors.base import DeliveryGuarantee
-from pyflink.datastream.connectors.file_system import BucketAssigner, FileSink, OutputFileConfig, RollingPolicy
-from pyflink.datastream.connectors.kafka import (
-    KafkaOffsetResetStrategy,
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
-from pyflink.datastream.connectors.number_seq import NumberSequenceSource
-from pyflink.java_gateway import get_gateway
-
 from kvec.doors.flink.places import kafka_parts
 from kvec.doors.flink.slices import Slices
-from kvec.doors.flink.worker import BAD, Arriving, Deciding, Reading, Task
+from kvec.doors.flink.worker import Arriving, Deciding, Reading, Task, bad_rows, pyflink
 
 MOST_PARALLEL = 256  # into so many groups Flink parts the tangles; a savepoint can be restored at up to as many workers
 
@@ -47,43 +30,55 @@ class Plan:
 
 def build(plan: Plan) -> Any:
     """The environment that holds the job, ready to be executed."""
-    configuration = Configuration()
+    functions, datastream = pyflink("datastream.functions"), pyflink("datastream")
+    for ours in (Reading, Arriving):
+        functions.FlatMapFunction.register(ours)
+    functions.KeyedProcessFunction.register(Deciding)
+    configuration, types = pyflink("common").Configuration(), pyflink("common").Types
     for name, value in plan.settings.items():
         configuration.set_string(name, value)
     jars = [path.resolve() for path in plan.jars]
     if plan.settings.get("execution.target") == "remote":
-        made = get_gateway().jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
-        env = StreamExecutionEnvironment(made(configuration._j_configuration))
-        jars += sorted((Path(pyflink.__file__).parent / "opt").glob("flink-python-*.jar"))
+        made = (
+            pyflink("java_gateway")
+            .get_gateway()
+            .jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
+        )
+        env = datastream.StreamExecutionEnvironment(made(configuration._j_configuration))
+        jars += sorted((Path(pyflink().__file__).parent / "opt").glob("flink-python-*.jar"))
     else:
-        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        env = datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
     if jars:
         env.add_jars(*(path.as_uri() for path in jars))
     env.set_parallelism(plan.parallelism)
     env.set_max_parallelism(MOST_PARALLEL)
     blocks = _blocks(env, plan)
-    told = blocks.key_by(lambda block: block[0], Types.STRING()).process(Deciding(plan.task), Types.STRING())
+    told = blocks.key_by(lambda block: block[0], types.STRING()).process(Deciding(plan.task), types.STRING())
     told = told.name("kvec: decide").uid("kvec-decide")
     _sink(told, plan.sink, "decisions")
     if plan.dead_letters is not None:
-        _sink(told.get_side_output(BAD), plan.dead_letters, "dead-letters")
+        _sink(told.get_side_output(bad_rows()), plan.dead_letters, "dead-letters")
     return env
 
 
 def _blocks(env: Any, plan: Plan) -> Any:
     """The source, and its rows put together by tangle. One reader keeps their order."""
+    types, without = pyflink("common").Types, pyflink("common").WatermarkStrategy.no_watermarks()
     if isinstance(plan.source, Slices):
-        numbers = NumberSequenceSource(0, plan.source.n)  # the last one marks the end
-        slices = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "slices", Types.LONG())
+        sequences = pyflink("datastream.connectors.number_seq")
+        numbers = sequences.NumberSequenceSource(0, plan.source.n)  # the last one marks the end
+        slices = env.from_source(numbers, without, "slices", types.LONG())
         slices = slices.uid("kvec-slices").set_parallelism(1)
         read = slices.flat_map(Reading(plan.task, plan.source)).set_parallelism(1)
         return read.name("kvec: read").uid("kvec-read")
     parts = urlsplit(plan.source)
     if parts.scheme == "socket":
-        rows = DataStream(env._j_stream_execution_environment.socketTextStream(parts.hostname, parts.port))
+        rows = pyflink("datastream").DataStream(
+            env._j_stream_execution_environment.socketTextStream(parts.hostname, parts.port)
+        )
         rows = rows.uid("kvec-socket").set_parallelism(1)
     else:
-        rows = env.from_source(_kafka_source(plan.source), WatermarkStrategy.no_watermarks(), "kafka", Types.STRING())
+        rows = env.from_source(_kafka_source(plan.source), without, "kafka", types.STRING())
         rows = rows.uid("kvec-kafka")
     parted = rows.flat_map(Arriving(plan.task)).name("kvec: part").uid("kvec-part")
     return parted.set_parallelism(1) if parts.scheme == "socket" else parted
@@ -99,26 +94,28 @@ def _sink(lines: Any, where: str, name: str) -> None:
 
 def _folder(path: str) -> Any:
     """NDJSON files, each whole once the checkpoint is that holds its last line."""
+    files, encoder = pyflink("datastream.connectors.file_system"), pyflink("common.serialization").Encoder
     return (
-        FileSink.for_row_format(Path(path).resolve().as_uri(), Encoder.simple_string_encoder())
-        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
-        .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
-        .with_output_file_config(OutputFileConfig.builder().with_part_suffix(".ndjson").build())
+        files.FileSink.for_row_format(Path(path).resolve().as_uri(), encoder.simple_string_encoder())
+        .with_bucket_assigner(files.BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(files.RollingPolicy.on_checkpoint_rolling_policy())
+        .with_output_file_config(files.OutputFileConfig.builder().with_part_suffix(".ndjson").build())
         .build()
     )
 
 
 def _kafka_source(url: str) -> Any:
     servers, topic, settings = kafka_parts(url)
-    start = settings.pop("from", "earliest")
-    reset = KafkaOffsetResetStrategy.LATEST if start == "latest" else KafkaOffsetResetStrategy.EARLIEST
+    kafka, text = pyflink("datastream.connectors.kafka"), pyflink("common.serialization").SimpleStringSchema()
+    resets = kafka.KafkaOffsetResetStrategy
+    reset = resets.LATEST if settings.pop("from", "earliest") == "latest" else resets.EARLIEST
     builder = (
-        KafkaSource.builder()
+        kafka.KafkaSource.builder()
         .set_bootstrap_servers(servers)
         .set_topics(topic)
         .set_group_id(settings.pop("group", "kvec"))
-        .set_starting_offsets(KafkaOffsetsInitializer.committed_offsets(reset))
-        .set_value_only_deserializer(SimpleStringSchema())
+        .set_starting_offsets(kafka.KafkaOffsetsInitializer.committed_offsets(reset))
+        .set_value_only_deserializer(text)
     )
     for name, value in settings.items():
         builder = builder.set_property(name, value)
@@ -127,12 +124,14 @@ def _kafka_source(url: str) -> Any:
 
 def _kafka_sink(url: str) -> Any:
     servers, topic, settings = kafka_parts(url)
-    schema = KafkaRecordSerializationSchema.builder().set_topic(topic)
+    kafka, text = pyflink("datastream.connectors.kafka"), pyflink("common.serialization").SimpleStringSchema()
+    schema = kafka.KafkaRecordSerializationSchema.builder().set_topic(topic)
+    once = pyflink("datastream.connectors.base").DeliveryGuarantee.EXACTLY_ONCE
     builder = (
-        KafkaSink.builder()
+        kafka.KafkaSink.builder()
         .set_bootstrap_servers(servers)
-        .set_record_serializer(schema.set_value_serialization_schema(SimpleStringSchema()).build())
-        .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        .set_record_serializer(schema.set_value_serialization_schema(text).build())
+        .set_delivery_guarantee(once)
         .set_transactional_id_prefix(settings.pop("prefix", f"kvec-{topic}"))
     )
     for name, value in settings.items():

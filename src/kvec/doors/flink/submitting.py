@@ -10,14 +10,15 @@ from typing import Any
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
+from kvec.doors.flink.job import Plan, build
 from kvec.doors.flink.places import newest_state, require_sink, require_source
 from kvec.doors.flink.slices import slices_of
 from kvec.doors.flink.watching import Manner
+from kvec.doors.flink.worker import Task, pyflink
 from kvec.doors.messages import one_line, say
 from kvec.doors.streaming import every
 from kvec.doors.succeeding import limits_of, require_same_items
 from kvec.words.errors import DataError, SettingError
-from kvec.words.extras import need
 from kvec.words.plain import require_choice
 
 BLOCKS = 16  # slices, or blocks of rows, that go to a worker at once; of single rows it is Flink's own thousand
@@ -75,20 +76,17 @@ def submit(wishes: FlinkWishes) -> int:
     if slices is not None and not slices.n:
         raise DataError(f"{wishes.source}: has no rows")
     settings = settings_of(wishes, is_files)
-    need("pyflink", "kvec flink needs", "flink")
-    from kvec.doors.flink.job import Plan, build
-    from kvec.doors.flink.worker import Task
-
+    pyflink()
     task = Task(
         str(wishes.model.resolve()), tuple(str(path.resolve()) for path in wishes.take_over_from), wishes.at,
         wishes.threshold, limits,
         Manner(0.0 if is_files else wishes.linger, by_wall=wishes.event_time == "wall", is_live=not is_files),
-        wishes.split_tangles, wishes.split_by,
+        wishes.split_tangles, wishes.split_by, wishes.dead_letters is not None,
     )  # fmt: skip
     plan = Plan(
         task, slices or wishes.source, wishes.sink, wishes.dead_letters, wishes.parallelism, settings, wishes.jars
     )
-    return _execute(plan, build, wishes)
+    return _execute(plan, wishes)
 
 
 def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
@@ -128,7 +126,7 @@ def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
     return settings
 
 
-def _execute(plan: Any, build: Any, wishes: FlinkWishes) -> int:
+def _execute(plan: Plan, wishes: FlinkWishes) -> int:
     job = None
     try:
         env = build(plan)

@@ -6,15 +6,11 @@ A worker reads the model from its path; nothing of it travels with the job.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from pyflink.common.typeinfo import Types
-from pyflink.datastream import OutputTag
-from pyflink.datastream.functions import FlatMapFunction, KeyedProcessFunction
-from pyflink.datastream.state import ListStateDescriptor, ValueStateDescriptor
 
 from kvec.decide.deployed import load_deployed
 from kvec.doors.flink.keeping import Keeper, Told
@@ -22,10 +18,14 @@ from kvec.doors.flink.parting import Parting, bad_line
 from kvec.doors.flink.slices import Endings, Slices
 from kvec.doors.flink.watching import Manner, Watcher
 from kvec.doors.writing import decision_row
+from kvec.words.extras import need
 from kvec.words.limits import Limits
 
+SAID = 5  # rows that cannot be used and are logged, before every tenth power
 END = (1 << 62) - 1  # milliseconds: no event time but the end of all input is as late
-BAD = OutputTag("kvec-bad-rows", Types.STRING())
+
+
+_LOG = logging.getLogger(__name__)  # goes to the TaskManager's log
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,27 @@ class Task:
     manner: Manner = field(default_factory=Manner)
     parts: int = 1
     by: str = ""
+    keeps_bad: bool = False  # rows that cannot be used go somewhere
 
 
-class Reading(FlatMapFunction):  # type: ignore[misc]
+def pyflink(module: str = "") -> Any:
+    """A module of PyFlink, which only those have who run jobs."""
+    return need(f"pyflink.{module}" if module else "pyflink", "kvec flink needs", "flink")
+
+
+def bad_rows() -> Any:
+    """The name under which rows that cannot be used leave the job."""
+    return pyflink("datastream").OutputTag("kvec-bad-rows", pyflink("common").Types.STRING())
+
+
+class _Function:
+    """What Flink asks of all functions."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Reading(_Function):
     """From the number of a slice to its rows, put together by tangle; behind the last one, all tangles end."""
 
     def __init__(self, task: Task, slices: Slices) -> None:
@@ -59,7 +77,7 @@ class Reading(FlatMapFunction):  # type: ignore[misc]
         return self._endings.blocks(value)
 
 
-class Arriving(FlatMapFunction):  # type: ignore[misc]
+class Arriving(_Function):
     """From one row that came, as text, to a block of one."""
 
     def __init__(self, task: Task) -> None:
@@ -74,7 +92,7 @@ class Arriving(FlatMapFunction):  # type: ignore[misc]
         return self._part.blocks(value.encode("utf-8", "backslashreplace").splitlines())
 
 
-class Deciding(KeyedProcessFunction):  # type: ignore[misc]
+class Deciding(_Function):
     """The streams of all tangles that are this worker's."""
 
     def __init__(self, task: Task) -> None:
@@ -87,10 +105,12 @@ class Deciding(KeyedProcessFunction):  # type: ignore[misc]
         keeper = Keeper(model, [load_deployed(path) for path in task.older], task.limits, task.threshold)
         self._watcher = Watcher(keeper, task.manner)
         self._label_names = model.vocabulary.label_names
-        content = Types.PRIMITIVE_ARRAY(Types.BYTE())
+        self._bad, self._n_bad = bad_rows() if task.keeps_bad else None, 0
+        types, state = pyflink("common").Types, pyflink("datastream.state")
+        content = types.PRIMITIVE_ARRAY(types.BYTE())
         self._kept = _Kept(
-            runtime_context.get_state(ValueStateDescriptor("whole", content)),
-            runtime_context.get_list_state(ListStateDescriptor("log", content)),
+            runtime_context.get_state(state.ValueStateDescriptor("whole", content)),
+            runtime_context.get_list_state(state.ListStateDescriptor("log", content)),
         )
 
     def process_element(self, value: tuple[str, bytes], ctx: Any) -> Iterator[Any]:
@@ -111,7 +131,11 @@ class Deciding(KeyedProcessFunction):  # type: ignore[misc]
         for decision in told.decisions:
             yield json.dumps(decision_row(decision, self._label_names), ensure_ascii=False, separators=(",", ":"))
         for row, problem in told.bad:
-            yield BAD, bad_line(row, problem)
+            if self._bad is not None:
+                yield self._bad, bad_line(row, problem)
+            self._n_bad += 1
+            if self._n_bad <= SAID or str(self._n_bad).strip("0") == "1":
+                _LOG.warning("a row cannot be used: %s (%d so far)", problem, self._n_bad)
 
 
 class _Kept:
