@@ -126,14 +126,14 @@ def main() -> None:
         two, *_ = trained(command(2, data, folder / "two", epochs))
         killed, seconds, _ = trained(command(2, data, folder / "killed", epochs, restarts=1), is_killed=True)
         speed = [statistics.median(r["seconds"] for r in model.history) for model in (one, two)]
-        large = folder / "large.parquet"
+        few, large = folder / "few.parquet", folder / "large.parquet"
+        made(100, few)
         n_large = made(given.large, large)
+        window = ["--stream", "--set", f"training.stream_items={given.window}"]
         peaks, loading = {}, {}
-        for way, more in (
-            ("in_memory", []), ("streamed", ["--stream", "--set", f"training.stream_items={given.window}"]),
-        ):  # fmt: skip
+        for way, file, more in (("few", few, []), ("in_memory", large, []), ("streamed", large, window)):
             short = ["--epochs", "1", "--set", "encoder.blocks=1", "--set", "encoder.width=16", *more]
-            model, _, peaks[way] = trained(command(1, large, folder / way, short))
+            model, _, peaks[way] = trained(command(1, file, folder / way, short))
             loading[way] = model.history[0]["seconds"]
     result = {
         "command": " ".join(["python", *sys.argv]),
@@ -155,6 +155,7 @@ def main() -> None:
         "memory": {
             "items": n_large,
             "window": given.window,
+            "few": "what a hundred tangles take: the programs themselves",
             "peak_mb": {way: round(peak) for way, peak in peaks.items()},
             "seconds_of_an_epoch": {way: round(spent, 2) for way, spent in loading.items()},
         },

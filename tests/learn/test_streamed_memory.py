@@ -18,6 +18,7 @@ from kvec.tangle.tangling import Split, arrange
 from kvec.words.config import Training
 from kvec.words.schema import Field, Schema
 
+STATUS = Path("/proc/self/status")
 N_ITEMS, WINDOW = 1_200_000, 100_000
 SCHEMA = Schema(
     tangle="tangle", order="order", labels=("label",),
@@ -37,9 +38,9 @@ def items(n: int) -> pl.DataFrame:
 
 
 def peak() -> float:
-    """The most memory that this process has had, in MB; not what the one that started it had, as ru_maxrss would."""
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) / 1024
+    """The most memory that this process has had, in MB; what `resource` says begins with that of the parent."""
+    (line,) = [line for line in STATUS.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM")]
+    return float(line.split()[1]) / 1024
 
 
 def in_windows(path: Path, most: int) -> float:
@@ -67,7 +68,7 @@ def in_memory(path: Path) -> float:
     return peak() - before
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+@pytest.mark.skipif(not STATUS.exists(), reason="memory is read from /proc")
 def test_the_window_bounds_the_memory(tmp_path: Path) -> None:
     for n, name in ((WINDOW, "small.parquet"), (N_ITEMS, "large.parquet")):
         items(n).write_parquet(tmp_path / name, row_group_size=50_000)

@@ -302,9 +302,8 @@ def _machine(
     return tune(name, "planted", {}, SECOND, trials, storage), list(tried)
 
 
-@pytest.mark.parametrize("kind", ["journal", "sqlite"])
-def test_machines_share_a_study(tmp_path: Path, kind: str) -> None:
-    storage = str(tmp_path / "shared") if kind == "journal" else f"sqlite:///{tmp_path / 'shared.db'}"
+def test_machines_share_a_study(tmp_path: Path) -> None:
+    storage = str(tmp_path / "shared")
     (one, tried_by_one), (two, tried_by_two) = side_by_side(
         _machine, [(number, tmp_path, storage, "earliest", 7) for number in range(2)]
     )
@@ -332,6 +331,19 @@ def test_a_data_base_that_is_not_there_is_told_without_its_password(tmp_path: Pa
     with pytest.raises(SettingError, match="nowhere:1/x cannot be opened") as refusal:
         tune("srn", "planted", {}, SIZES, 1, "nosuch://me:secret@nowhere:1/x")
     assert "secret" not in str(refusal.value)
+
+
+def test_a_study_may_lie_in_a_data_base(tmp_path: Path, tried: Tried) -> None:
+    storage = f"sqlite:///{tmp_path / 'shared.db'}"
+    first = tune("srn", "planted", {}, SIZES, 2, storage)
+    assert tune("srn", "planted", {}, SIZES, 3, storage)[:2] == first and len(tried) == 3
+
+
+def test_machines_cannot_share_sqlite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(["reproduce", "tune", "--out", str(tmp_path / "out"), "--storage", f"sqlite:///{tmp_path / 'x.db'}"]) == 2
+    )
+    assert "give a file, which becomes a journal" in capsys.readouterr().err
 
 
 def test_storage_is_for_tuning(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -112,6 +112,11 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
     }  # fmt: skip
     if meant := [name for name, wish in others.items() if wish not in ("", None, False)]:
         raise SettingError(f"{meant[0]} is for experiments; kvec reproduce tune takes --trials")
+    if (wishes.storage or "").startswith("sqlite"):
+        raise SettingError(
+            "--storage is SQLite, in which two machines may take the same trial; give a file, which becomes a journal, "
+            "or another data base"
+        )
     data = find_datasets(wishes.data)
     dataset = next((name for name in profile.datasets if name in data), "")
     if not dataset:

@@ -85,6 +85,8 @@ def train_model(
         try:
             model.fit(table, held_out, split=ratios, progress=unfinished, resume=resume)
         except KeyboardInterrupt:
+            if not is_first:
+                raise SystemExit(130) from None  # the first says it
             kept = f"the run is kept in {unfinished}; repeat the command with --resume to go on"
             raise Stopped(
                 f"stopped; {kept if unfinished.exists() else 'no epoch was over, so nothing is kept'}"
