@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+TRIES = 3  # of starting a JobManager
 SETTINGS = {
     "jobmanager.rpc.address": "127.0.0.1",
     "jobmanager.bind-host": "127.0.0.1",
@@ -73,21 +74,18 @@ class Cluster:
         assert found is not None
         self.python, self.home, self.folder = python, found, folder
         self._conf, self.logs = folder / "conf", folder / "logs"
-        self.rpc, self.rest = free_ports(2)
+        self.rest = 0
         self._processes: list[subprocess.Popen[bytes]] = []  # all that were ever started
         self.workers: list[subprocess.Popen[bytes]] = []  # TaskManagers that run
         shutil.copytree(found / "conf", self._conf, dirs_exist_ok=True)
         self.logs.mkdir(exist_ok=True)
         opts = [line for line in (found / "conf" / "config.yaml").read_text().splitlines() if "--add-exports" in line]
         java = opts[0].split("all:", 1)[1].strip()
-        ports = {"jobmanager.rpc.port": str(self.rpc), "rest.port": str(self.rest), "rest.bind-port": str(self.rest)}
-        entries = {
-            "env.java.opts.all": java, **SETTINGS, **ports, "taskmanager.numberOfTaskSlots": str(slots),
+        self._entries = {
+            "env.java.opts.all": java, **SETTINGS, "taskmanager.numberOfTaskSlots": str(slots),
             "io.tmp.dirs": str(folder / "tmp"), **(settings or {}),
         }  # fmt: skip
         (folder / "tmp").mkdir(exist_ok=True)
-        text = "".join(f"{name}: {json.dumps(value)}\n" for name, value in entries.items())
-        (self._conf / "config.yaml").write_text(text, encoding="utf-8")
 
     @property
     def address(self) -> str:
@@ -95,8 +93,22 @@ class Cluster:
         return f"127.0.0.1:{self.rest}"
 
     def __enter__(self) -> Cluster:
-        self._start("jobmanager.sh")
-        return self
+        """Start the JobManager; one whose ports others took meanwhile ends by itself, and is started on others."""
+        for _ in range(TRIES):
+            rpc, self.rest = free_ports(2)
+            ports = {"jobmanager.rpc.port": rpc, "rest.port": self.rest, "rest.bind-port": self.rest}
+            entries = self._entries | {name: str(port) for name, port in ports.items()}
+            text = "".join(f"{name}: {json.dumps(value)}\n" for name, value in entries.items())
+            (self._conf / "config.yaml").write_text(text, encoding="utf-8")
+            process = self._start("jobmanager.sh")
+            try:
+                self.wait("a JobManager", lambda one=process: one.poll() is not None or self.get("/overview"), 300.0)
+            except BaseException:
+                self.__exit__()
+                raise
+            if process.poll() is None:
+                return self
+        raise RuntimeError(f"no JobManager stays; logs are in {self.logs}")
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
