@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,17 @@ import typer
 from typer import Argument, Option
 
 from kvec.doors.dialing import At, target_of
-from kvec.doors.limit_flags import Duplicates, Expiry, Idle, Late, MaxCachedItems, MaxLiveKeys, Reorder
+from kvec.doors.limit_flags import (
+    Duplicates,
+    Expiry,
+    Idle,
+    Late,
+    MaxCachedItems,
+    MaxLiveKeys,
+    Reorder,
+    given,
+    one_thread,
+)
 
 _STATE = "State, and going on"
 _LARGE = "One large tangle (see docs/flink.md)"
@@ -93,15 +102,13 @@ def flink(
 
     Limits hold for each tangle by itself.
     """
-    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(threads, "1")
+    one_thread()
     from kvec.doors.flink.submitting import FlinkWishes, submit
 
-    given = {
-        "max_live_keys": max_live_keys, "max_cached_items": max_cached_items, "expiry": expiry, "idle": idle,
-        "late": late, "reorder": reorder, "duplicates": duplicates,
-    }  # fmt: skip
-    limits = {name: value for name, value in given.items() if value is not None}
+    limits = given(
+        max_live_keys=max_live_keys, max_cached_items=max_cached_items, expiry=expiry, idle=idle, late=late,
+        reorder=reorder, duplicates=duplicates,
+    )  # fmt: skip
     code = submit(FlinkWishes(
         model, source, sink, cluster, parallelism, checkpoints, every, start_from, tuple(take_over_from or ()),
         split_tangles, split_by, linger, event_time, dead_letters, tuple(jars or ()), tuple(settings or ()), python,

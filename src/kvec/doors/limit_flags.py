@@ -1,7 +1,8 @@
-"""The limits of streams as flags, for every command that runs one."""
+"""The limits of streams as flags, and what else every command that runs one has to do first."""
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 from typer import Option
@@ -28,3 +29,14 @@ Idle = Annotated[float | None, _limit("--idle", "SECONDS", "The same by the wall
 Late = Annotated[str | None, _limit("--late", "take|drop", "Items older than their tangle's clock.")]
 Reorder = Annotated[float | None, _limit("--reorder", "SECONDS", "Hold items back so that late ones find their place.")]
 Duplicates = Annotated[str | None, _limit("--duplicates", "take|drop", "Items that come twice at one time.")]
+
+
+def given(**limits: Any) -> dict[str, Any]:
+    """Those of the flags that were given."""
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def one_thread(*more: str) -> None:
+    """Let NumPy use one thread, before it is there: its matrices are small in streams, and threads slow them."""
+    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", *more):
+        os.environ.setdefault(threads, "1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +19,8 @@ from kvec.doors.limit_flags import (
     MaxLiveKeys,
     MaxTangles,
     Reorder,
+    given,
+    one_thread,
 )
 from kvec.doors.messages import say
 from kvec.words.errors import MissingExtra
@@ -111,23 +112,23 @@ def serve(
     Stops on Ctrl-C or SIGTERM after what was taken; reads the model folders again on SIGHUP.
     """
     require_extra()
-    one_thread()
+    one_thread("POLARS_MAX_THREADS")
     from kvec.doors.service.bounds import Bounds
     from kvec.doors.service.serving import Wishes
     from kvec.doors.service.serving import serve as serve_models
 
-    bounds = {
-        "max_body": max_body, "max_line": max_line, "max_items": max_items, "max_text": max_text,
-        "max_queue": max_queue, "max_connections": max_connections, "timeout": timeout,
-        "keep_decisions": keep_decisions, "keep_ids": keep_ids, "keep_traces": keep_traces,
-    }  # fmt: skip
-    limits = {
-        "max_live_keys": max_live_keys, "max_tangles": max_tangles, "max_cached_items": max_cached_items,
-        "expiry": expiry, "idle": idle, "late": late, "reorder": reorder, "duplicates": duplicates,
-    }  # fmt: skip
+    bounds = given(
+        max_body=max_body, max_line=max_line, max_items=max_items, max_text=max_text, max_queue=max_queue,
+        max_connections=max_connections, timeout=timeout, keep_decisions=keep_decisions, keep_ids=keep_ids,
+        keep_traces=keep_traces,
+    )  # fmt: skip
+    limits = given(
+        max_live_keys=max_live_keys, max_tangles=max_tangles, max_cached_items=max_cached_items, expiry=expiry,
+        idle=idle, late=late, reorder=reorder, duplicates=duplicates,
+    )  # fmt: skip
     code = serve_models(Wishes(
         models, host, port, state, every, token_file, target_of(at), deadline, event_time, replay, speed, loop,
-        Bounds(**_given(bounds)), _given(limits),
+        Bounds(**bounds), limits,
     ))  # fmt: skip
     raise typer.Exit(code)
 
@@ -151,7 +152,7 @@ def serve_export(
 def serve_demo(out: Path, port: int, opens: bool) -> int:
     """Serve a small model with unseen traffic as a live stream, again and again; the exit code."""
     require_extra()
-    one_thread()
+    one_thread("POLARS_MAX_THREADS")
     import tempfile
     import webbrowser
 
@@ -167,13 +168,3 @@ def serve_demo(out: Path, port: int, opens: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="kvec-demo-") as work:
         model, stream = prepare(out, Path(work))
         return serve_models(Wishes([str(model)], port=port, replay=stream, speed=SPEED, loop=True, on_start=show))
-
-
-def one_thread() -> None:
-    """Let NumPy use one thread, before it is there: its matrices are small here, and threads slow them."""
-    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
-        os.environ.setdefault(threads, "1")
-
-
-def _given(entries: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entries.items() if value is not None}

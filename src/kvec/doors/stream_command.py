@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,8 @@ from kvec.doors.limit_flags import (
     MaxLiveKeys,
     MaxTangles,
     Reorder,
+    given,
+    one_thread,
 )
 from kvec.words.errors import SettingError
 
@@ -102,15 +103,13 @@ def stream(
 
     Rows are items in the order of their arrival; decisions are written as NDJSON the moment they fall.
     """  # fmt: skip
-    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(threads, "1")  # before NumPy is there: its matrices are small here, and threads slow them
+    one_thread()
     from kvec.doors.streaming import Wishes, stream_items
 
-    given = {
-        "max_live_keys": max_live_keys, "max_tangles": max_tangles, "max_cached_items": max_cached_items,
-        "expiry": expiry, "idle": idle, "late": late, "reorder": reorder, "duplicates": duplicates,
-    }  # fmt: skip
-    limits = {name: value for name, value in given.items() if value is not None}
+    limits = given(
+        max_live_keys=max_live_keys, max_tangles=max_tangles, max_cached_items=max_cached_items, expiry=expiry,
+        idle=idle, late=late, reorder=reorder, duplicates=duplicates,
+    )  # fmt: skip
     if source_too is not None and source != "-":
         raise SettingError(f"the source is {source} and {source_too}; name one")
     source = source_too or source

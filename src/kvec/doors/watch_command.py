@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from kvec.doors.dialing import At, target_of
+from kvec.doors.limit_flags import one_thread
 from kvec.doors.packet_flags import LIVE, Filter, Interface, MaybeCaptures, Seconds
 
 
@@ -51,8 +51,7 @@ def watch(
     max_live_keys: Annotated[int | None, Option(metavar="N", help="Flows watched at once.", show_default=False)] = None,
 ) -> None:
     """Name flows while they run: from captures, replayed at any speed, or live from an interface."""
-    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(threads, "1")  # before NumPy is there: its matrices are small here, and threads slow them
+    one_thread()
     from kvec.doors.flow_watching import Wishes, watch_packets
 
     limits = {} if max_live_keys is None else {"max_live_keys": max_live_keys}
