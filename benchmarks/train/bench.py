@@ -9,7 +9,6 @@ matrix products take turns, one thread, in CPU seconds, so that a busy machine t
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import resource
 import statistics
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from told import tell
 
 import kvec
 from kvec.decide.model import Network, build_network
@@ -118,10 +118,7 @@ def main() -> None:
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "memory_before_training_mb": round(before / 1024),
     }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if given.out:
-        Path(given.out).write_text(text + "\n", encoding="utf-8")
+    tell(result, given.out)
 
 
 if __name__ == "__main__":

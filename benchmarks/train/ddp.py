@@ -10,7 +10,6 @@ are those of the clock, so the machine must be idle for the speed-up to mean any
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import signal
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
+from told import tell
 
 import kvec
 from kvec.estimator import load
@@ -160,10 +160,7 @@ def main() -> None:
             "seconds_of_an_epoch": {way: round(spent, 2) for way, spent in loading.items()},
         },
     }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if given.out:
-        Path(given.out).write_text(text + "\n", encoding="utf-8")
+    tell(result, given.out)
 
 
 if __name__ == "__main__":
