@@ -18,8 +18,9 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
+
+from told import tell
 
 WARM_UP = 3  # steps of each way that pay for compiling and for first allocations
 
@@ -123,10 +124,7 @@ def main() -> None:
         "half_precision_without_amx": apart(["float32", "bfloat16"], given.steps, given.tangles, "AVX512_CORE_BF16"),
         "compile": apart(["float32", "compiled"], given.steps, given.tangles),
     }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if given.out:
-        Path(given.out).write_text(text + "\n", encoding="utf-8")
+    tell(result, given.out)
 
 
 if __name__ == "__main__":
