@@ -22,6 +22,7 @@ from trying import add_rows, some_table
 
 from kvec.decide.model import run_blocks
 from kvec.decide.triggers.base import logs_of
+from kvec.decide.triggers.calibrated import sureness
 from kvec.decide.usual import Usual
 from kvec.estimator import KVEC
 from kvec.read.table import Table
@@ -67,7 +68,7 @@ def measure(table: Table, label: pl.Expr, left_out: object, seed: int, epochs: i
         parts[name] = parts[name].filter(label != left_out)
     model = KVEC(schema=table.schema, epochs=epochs, seed=seed, device="cpu")
     model.fit(replace(table, frame=parts["train"]), replace(table, frame=parts["validation"]))
-    kept: dict[str, np.ndarray] = {"beta": model.model_.readiness.temperatures[0].sharpness}
+    kept: dict[str, np.ndarray] = {"sharpness": model.model_.readiness.temperatures[0].sharpness}
     rng = np.random.default_rng(0)
     for name, frame in parts.items():
         kept |= {f"{name}.{what}": a for what, a in looked_at(model, replace(table, frame=frame), rng).items()}
@@ -101,8 +102,8 @@ def compared(kept: Mapping[str, np.ndarray]) -> list[dict[str, object]]:
         strange = {}
         for part in seen:
             said = (kept[f"{part}.{where}.{name}"].astype(np.float64) for name in ("logits", "hidden"))
-            beta = kept["beta"][np.minimum(seen[part], len(kept["beta"]) - 1)]
-            strange[part] = strangeness(*said, beta, means, whitening, usual)
+            sharpness = kept["sharpness"][np.minimum(seen[part], len(kept["sharpness"]) - 1)]
+            strange[part] = strangeness(*said, sharpness, means, whitening, usual)
         for score in SCORES:
             asked = strange["test"][score]
             p = p_values(strange["validation"][score], seen["validation"], asked, seen["test"])
@@ -160,11 +161,12 @@ def fitted(hidden: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def strangeness(
-    logits: np.ndarray, hidden: np.ndarray, beta: np.ndarray, means: np.ndarray, whitening: np.ndarray,
+    logits: np.ndarray, hidden: np.ndarray, sharpness: np.ndarray, means: np.ndarray, whitening: np.ndarray,
     usual: Mapping[str, Usual],
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Every score; larger is stranger."""
-    shares = _softmax(logits * beta[:, None])
+    sure = sureness(_softmax(logits).max(axis=1), logits.shape[1])
+    shares = _softmax(logits * ((1 - sure) * sharpness[:, 0] + sure * sharpness[:, 1])[:, None])
     here = hidden @ whitening
     return {
         "max_probability": -shares.max(axis=1),

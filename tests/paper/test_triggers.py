@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from tests.decide.triggers.made import apart, walks
 
 from kvec.decide.triggers.base import Floats, Prefixes, logs_of
-from kvec.decide.triggers.calibrated import Temperatures, sharpness
+from kvec.decide.triggers.calibrated import Temperatures, fit_sharpness
 from kvec.decide.triggers.calimera import Calimera, features
 from kvec.decide.triggers.economy import Economy, Link, expected_costs, link_up
 from kvec.decide.triggers.ridge import PENALTIES, Ridge
@@ -141,12 +142,16 @@ def test_temperatures_are_those_of_largest_likelihood(seed: int) -> None:
     known = walks(60, seed, n_classes=3, longest=1)
     logs = logs_of(known.probabilities)
 
-    def slow_likelihood(beta: float) -> float:
+    def slow_likelihood(pair: tuple[float, float]) -> float:
         total = 0.0
         for row, own in zip(logs, known.truth, strict=True):
+            sure = (math.exp(max(row)) - 1 / 3) / (1 - 1 / 3)
+            beta = (1 - sure) * pair[0] + sure * pair[1]
             total += beta * row[own] - math.log(sum(math.exp(beta * value) for value in row))
         return total
 
-    tried = np.geomspace(0.05, 20, 2001)
-    best = tried[np.argmax([slow_likelihood(beta) for beta in tried])]
-    assert sharpness(logs, known.truth) == pytest.approx(best, rel=0.004)
+    found = fit_sharpness(logs, known.truth)
+    best = slow_likelihood(tuple(found))
+    tried = itertools.product(np.geomspace(0.05, 20, 41), repeat=2)
+    near = [tuple(np.clip(found * factors, 0.05, 20)) for factors in itertools.product((0.99, 1.0, 1.01), repeat=2)]
+    assert all(slow_likelihood(pair) <= best + 1e-9 for pair in [*tried, *near])

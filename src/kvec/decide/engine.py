@@ -289,7 +289,8 @@ class Engine:
             start += len(classes)
             best = max(logits)
             labels.append(classes[logits.index(best)])
-            sharp = self.model.readiness.sharpness(column, n_observed)
+            largest = 1 / sum(math.exp(logit - best) for logit in logits)
+            sharp = self.model.readiness.sharpness(column, n_observed, largest, len(classes))
             probabilities.append(1 / sum(math.exp(sharp * (logit - best)) for logit in logits))
         if not math.isfinite(sum(probabilities)):
             raise ModelError("the network said something that is no number; its weights are not usable")

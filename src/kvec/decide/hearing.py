@@ -36,10 +36,5 @@ def halting_scores(model: Deployed, booked: Sequence[Booked], said: npt.NDArray[
 
 def class_probabilities(model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> Floats:
     """(N, classes) how likely each class of the first label column was after each item."""
-    logits = said[:, 1 : 1 + len(model.vocabulary.labels[0])].astype(np.float64)
-    if model.readiness.temperatures:
-        sharp = [model.readiness.sharpness(0, one.position + 1) for one in booked]
-        logits = logits * np.array(sharp)[:, None]
-    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-    found: Floats = shares / shares.sum(axis=1, keepdims=True)
-    return found
+    logits = said[:, 1 : 1 + len(model.vocabulary.labels[0])]
+    return model.readiness.probabilities(logits, np.array([one.position + 1 for one in booked], np.int64))

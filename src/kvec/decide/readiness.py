@@ -20,6 +20,7 @@ from kvec.decide.triggers.calimera import features
 from kvec.words.plain import require_choice
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 TRIGGERS = ("hazard", "calibrated", "induction")
 
 
@@ -35,12 +36,9 @@ class Readiness:
         """Check the trigger."""
         require_choice(self.trigger, TRIGGERS, "trigger")
 
-    def sharpness(self, column: int, n_observed: int) -> float:
-        """By what the logits of a label column are multiplied after so many items."""
-        if not self.temperatures:
-            return 1.0
-        known = self.temperatures[column].sharpness
-        return float(known[min(n_observed.bit_length() - 1, len(known) - 1)])
+    def sharpness(self, column: int, n_observed: int, largest: float, n_classes: int) -> float:
+        """By what the logits of a label column are multiplied after so many items, by the largest probability."""
+        return self.temperatures[column].after(n_observed, largest, n_classes) if self.temperatures else 1.0
 
     def after(self, said: npt.NDArray[Any], n_observed: int, n_classes: int) -> float:
         """How ready a sequence is after so many items, by one row of outputs."""
@@ -48,9 +46,14 @@ class Readiness:
             return halt_probability(said[0])
         if self.trigger == "induction" and n_observed not in self.gains:
             return 0.0
-        logits = said[1 : 1 + n_classes].astype(np.float64) * self.sharpness(0, n_observed)
-        shares = np.exp(logits - logits.max())
-        return float(self._score(shares[None] / shares.sum(), n_observed)[0])
+        shares = self.probabilities(said[None, 1 : 1 + n_classes], np.array([n_observed]))
+        return float(self._score(shares, n_observed)[0])
+
+    def probabilities(self, logits: npt.NDArray[Any], place: Ints) -> Floats:
+        """(N, classes) calibrated probabilities of the first label column, of items at a place of their sequences."""
+        shares = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        return self.temperatures[0].apply(shares, place) if self.temperatures else shares
 
     def applied(self, scores: Scores) -> Scores:
         """The scores of whole sequences with calibrated probabilities and this trigger's score."""
@@ -90,7 +93,13 @@ class Readiness:
         if plain is None:
             return cls()
         gains = {int(n): (np.array(w[:-1]), float(w[-1])) for n, w in plain["gains"].items()}
-        return cls(tuple(Temperatures(np.array(t, np.float64)) for t in plain["temperatures"]), plain["trigger"], gains)
+        return cls(tuple(map(_temperatures, plain["temperatures"])), plain["trigger"], gains)
+
+
+def _temperatures(plain: list[Any]) -> Temperatures:
+    """Of a card; models of before have one sharpness for an octave, however sure they are."""
+    found = np.array(plain, np.float64)
+    return Temperatures(found if found.ndim == 2 else np.stack([found, found], axis=1))
 
 
 def halt_probability(logit: np.floating[Any]) -> float:

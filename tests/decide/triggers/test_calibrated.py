@@ -7,7 +7,7 @@ import pytest
 from tests.decide.triggers.made import accuracy, coins, lowest_cost, prefixes, walks
 
 from kvec.decide.triggers.base import Ints, Prefixes, logs_of
-from kvec.decide.triggers.calibrated import Calibrated, Temperatures, sharpness
+from kvec.decide.triggers.calibrated import Calibrated, Temperatures, fit_sharpness
 from kvec.decide.triggers.thresholds import Confidence
 
 LENGTH, PER_ITEM = 120, 0.003
@@ -44,14 +44,25 @@ def test_a_setting_is_the_chance_to_be_right_where_it_halts() -> None:
 
 
 def test_each_octave_gets_its_own_temperature() -> None:
-    known = boastful(coins(8000, 2, 0.6, 40), before=8, times=4.0)
-    fitted = Temperatures.fit(known).sharpness
-    assert fitted[:3] == pytest.approx([1 / 4] * 3, rel=0.15)
-    assert fitted[3:] == pytest.approx([1] * 3, rel=0.15)
+    honest = coins(8000, 2, 0.6, 40)
+    known = boastful(honest, before=8, times=4.0)
+    calibrated = Temperatures.fit(known).apply(known.probabilities, known.place)
+    for n_observed in (1, 2, 4, 8, 16, 32):
+        here = known.place == n_observed
+        assert np.abs(calibrated - honest.probabilities)[here].max() < 0.03
+
+
+def test_who_boasts_only_where_it_is_unsure_is_believed_where_it_is_sure() -> None:
+    """Of items that say 0.9 nine in ten are right, of those that say 0.6 half: one temperature fits neither."""
+    sure, right = np.repeat([0.9, 0.6], 1000), np.concatenate([np.arange(1000) < 900, np.arange(1000) < 500])
+    shares = np.stack([sure, 1 - sure], axis=1)
+    known = Prefixes(np.arange(2001), shares, np.where(right, 0, 1))
+    calibrated = Temperatures.fit(known).apply(shares, known.place)[:, 0]
+    assert calibrated[[0, -1]] == pytest.approx([0.9, 0.5], abs=0.03)
 
 
 def test_longer_prefixes_than_held_out_ones_take_the_last_temperature() -> None:
-    fitted = Temperatures(np.array([0.5, 2.0]))
+    fitted = Temperatures(np.array([[0.5, 0.5], [2.0, 2.0]]))
     shares = np.array([[0.8, 0.2]])
     assert fitted.apply(shares, np.array([1]))[0, 0] == pytest.approx(2 / 3)
     for place in (2, 3, 4, 1000):
@@ -60,8 +71,8 @@ def test_longer_prefixes_than_held_out_ones_take_the_last_temperature() -> None:
 
 def test_sharpness_stays_within_its_bounds() -> None:
     logs = logs_of(np.array([[0.6, 0.4]] * 5))
-    assert sharpness(logs, np.zeros(5, np.int64)) == pytest.approx(20, rel=1e-3)
-    assert sharpness(logs, np.ones(5, np.int64)) == pytest.approx(1 / 20, abs=1e-3)
+    assert fit_sharpness(logs, np.zeros(5, np.int64)) == pytest.approx([20, 20], rel=1e-3)
+    assert fit_sharpness(logs, np.ones(5, np.int64)) == pytest.approx([1 / 20, 1 / 20], abs=1e-3)
 
 
 def test_calibration_keeps_the_class() -> None:

@@ -1,9 +1,9 @@
-"""Probabilities calibrated by temperatures for each number of items seen, and a threshold on the largest."""
+"""Probabilities calibrated by temperatures for how much was seen and how sure it is, and a threshold on the largest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,20 @@ from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes, logs_of
 from kvec.decide.triggers.grid import alive, log_steps
 from kvec.decide.triggers.thresholds import Threshold
 
+Number = TypeVar("Number", float, Floats)
 MOST = 20.0  # a temperature lies between 1/20 and 20
+ENOUGH = 1e-12  # in log-likelihood of an item: what a further step must promise
 
 
 @dataclass(frozen=True)
 class Temperatures:
-    """Probabilities p become p^β / Σ p^β, with one sharpness β (1 / temperature) per octave of items seen."""
+    """Probabilities p become p^β / Σ p^β; the sharpness β (1 / temperature) is (1 − q) β₀ + q β₁ of an octave of items.
 
-    sharpness: Floats  # for 1, 2–3, 4–7, 8–15 … items; the last one for all longer prefixes too
+    q tells how sure the network is: 0 where all classes are alike, 1 where one has all. Trained where it halts, it may
+    boast where it does not, and be right where it is sure: one β for both would spoil the one to mend the other.
+    """
+
+    sharpness: Floats  # (octaves, 2): β₀, β₁ for 1, 2–3, 4–7, 8–15 … items; the last for all longer prefixes too
 
     @classmethod
     def fit(cls, known: Prefixes, doubt: float = 0.0) -> Temperatures:
@@ -35,13 +41,20 @@ class Temperatures:
         for each in np.unique(octave):
             rows, owners = zip(*(alive(known, int(step)) for step in steps[octave == each][::4]), strict=True)
             logs = logs_of(known.probabilities[np.concatenate(rows)])
-            fitted.append(sharpness(logs, known.truth[np.concatenate(owners)], doubt))
+            fitted.append(fit_sharpness(logs, known.truth[np.concatenate(owners)], doubt))
         return cls(np.array(fitted))
+
+    def after(self, n_observed: int, largest: float, n_classes: int) -> float:
+        """β after so many items, by the largest of so many probabilities."""
+        doubtful, certain = self.sharpness[min(n_observed.bit_length() - 1, len(self.sharpness) - 1)]
+        sure = sureness(largest, n_classes)
+        return float((1 - sure) * doubtful + sure * certain)
 
     def apply(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
         """(N, C) calibrated probabilities of items that are the `place`-th of their sequences."""
-        beta = self.sharpness[np.minimum(_octave(place), len(self.sharpness) - 1)]
-        return _shares(logs_of(probabilities) * beta[:, None])
+        logs, octave = logs_of(probabilities), np.minimum(_octave(place), len(self.sharpness) - 1)
+        beta = (_weights(logs) * self.sharpness[octave]).sum(axis=1)
+        return _shares(logs * beta[:, None])
 
 
 class Calibrated(Threshold):
@@ -60,25 +73,65 @@ class Calibrated(Threshold):
         return largest
 
 
-def sharpness(logs: Floats, truth: Ints, doubt: float = 0.0) -> float:
-    """The β of largest likelihood Π p_truth^β / Σ p^β, by Newton's method; it is concave in β, so there is one.
+def fit_sharpness(logs: Floats, truth: Ints, doubt: float = 0.0) -> Floats:
+    """The β₀ and β₁ of largest likelihood Π p_truth^β / Σ p^β, by Newton's method within their bounds.
 
-    A step that leaves the interval known to hold β halves that interval instead.
+    The logarithm is concave in both, so there is one maximum. A step that does not climb as it promised is halved.
     """
-    own = logs[np.arange(len(truth)), truth]
-    low, high, beta = 1 / MOST, MOST, 1.0
-    gain = np.inf
-    while gain > 1e-12:
-        shares = _shares(logs * beta)
+    n, own, weights = len(truth), logs[np.arange(len(truth)), truth], _weights(logs)
+
+    def height(pair: Floats) -> float:
+        powers = logs * (weights @ pair)[:, None]
+        top = powers.max(axis=1)
+        total = top + np.log(np.exp(powers - top[:, None]).sum(axis=1))
+        return float(np.mean((weights @ pair) * own - total) - doubt / n * ((pair - 1) ** 2).sum() / 2)
+
+    pair, now = np.ones(2), height(np.ones(2))
+    while True:
+        shares = _shares(logs * (weights @ pair)[:, None])
         mean = (shares * logs).sum(axis=1)
-        slope = float(np.mean(own - mean)) - doubt / len(truth) * (beta - 1)  # of the log-likelihood
-        bend = float(np.mean((shares * logs**2).sum(axis=1) - mean**2)) + doubt / len(truth)
-        low, high = (beta, high) if slope > 0 else (low, beta)
-        step = beta + slope / max(bend, SMALLEST)
-        step = step if low < step < high else (low + high) / 2
-        gain = slope * (step - beta)  # in log-likelihood, at most
-        beta = step
-    return beta
+        spread = (shares * logs**2).sum(axis=1) - mean**2
+        slope = weights.T @ (own - mean) / n - doubt / n * (pair - 1)
+        bend = (weights * spread[:, None]).T @ weights / n + (doubt / n + SMALLEST) * np.eye(2)
+        step = _best_step(slope, bend, 1 / MOST - pair, MOST - pair)
+        promised = float(slope @ step)
+        if promised <= ENOUGH:
+            return pair
+        while (then := height(pair + step)) - now < promised / 4:
+            step, promised = step / 2, promised / 2
+        pair, now = pair + step, then
+
+
+def _best_step(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats:
+    """The largest slope · d − d · bend · d / 2 among steps d of a rectangle: inside, or else on an edge."""
+    inside = np.linalg.solve(bend, slope)
+    if ((inside >= low) & (inside <= high)).all():
+        return inside
+    edges = []
+    for one, other in ((0, 1), (1, 0)):
+        for bound in (low[one], high[one]):
+            step = np.empty(2)
+            step[one] = bound
+            step[other] = np.clip(
+                (slope[other] - bend[other, one] * bound) / bend[other, other], low[other], high[other]
+            )
+            edges.append(step)
+    return max(edges, key=lambda d: float(slope @ d - d @ bend @ d / 2))
+
+
+def sureness(largest: Number, n_classes: int) -> Number:
+    """0 where the largest probability is that of all classes, 1 where it is 1.
+
+    >>> sureness(0.25, 4), sureness(1.0, 4)
+    (0.0, 1.0)
+    """
+    return (largest - 1 / n_classes) / (1 - 1 / max(n_classes, 2))
+
+
+def _weights(logs: Floats) -> Floats:
+    """(N, 2) how much β₀ and β₁ count: 1 − q and q."""
+    sure = sureness(np.exp(logs.max(axis=1)), logs.shape[1])
+    return np.stack([1 - sure, sure], axis=1)
 
 
 def _shares(logits: Floats) -> Floats:
