@@ -1,9 +1,10 @@
 """What a service bears: batches of 256 from a few connections, a steady rate, a thousand connections, too much, memory.
 
-    python benchmarks/serve/load.py --seconds 20
+    python benchmarks/serve/load.py --seconds 30 --steady 600 --rate 9000
 
-Needs wrk (Debian: apt install wrk). All figures of a run are from one machine at one time: the raw engine, fed with the
-same items in the same batches by a process of its own, is measured before and after, and shares are of its mean.
+The service and the raw engine have one core alone, wrk the others. Needs taskset and wrk (Debian: apt install wrk).
+All figures of a run are from one machine at one time: the raw engine, fed with the same items in the same batches by a
+process of its own, is measured before and after, and shares are of its mean.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
     os.environ[threads] = "1"
 
 HERE = Path(__file__).resolve().parent
+CORES = os.cpu_count() or 1
+FIRST_CORE = ["taskset", "-c", "0"]
+OTHER_CORES = ["taskset", "-c", f"1-{CORES - 1}"] if CORES > 1 else []
 BATCH = 256
 FEW = 8  # items of a batch from each of a crowd
 TANGLES = 64  # watched at once, at the most
@@ -80,7 +84,7 @@ class Server:
     def __init__(self, model: Path, state: Path | None, *more: str) -> None:
         kept = ["--state", str(state)] if state is not None else []
         command = [sys.executable, "-m", "kvec", "serve", str(model), "--port", "0", "--max-tangles", str(TANGLES)]
-        self.process = subprocess.Popen([*command, *kept, *more], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*FIRST_CORE, *command, *kept, *more], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         line = ""
         while (found := re.search(r"at (http://\S+)", line)) is None:
@@ -122,8 +126,8 @@ def wrk(
     """Let wrk send batches over some connections, each waiting `pause` seconds between two."""
     environment = {**os.environ, "KVEC_BODIES": str(bodies), "KVEC_PAUSE": str(int(pause * 1000))}
     command = [
-        "wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s", "-s", str(HERE / "load.lua"),
-        server.url,
+        *OTHER_CORES, "wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s",
+        "-s", str(HERE / "load.lua"), server.url,
     ]  # fmt: skip
     before, began = server.cpu(), time.monotonic()
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
@@ -140,7 +144,7 @@ def wrk(
 
 def raw(model: Path, bodies: Path, seconds: float) -> dict[str, Any]:
     out = subprocess.run(
-        [sys.executable, "-c", RAW.format(tangles=TANGLES), str(model), str(bodies), str(seconds)],
+        [*FIRST_CORE, sys.executable, "-c", RAW.format(tangles=TANGLES), str(model), str(bodies), str(seconds)],
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     found: dict[str, Any] = json.loads(out)
@@ -150,8 +154,12 @@ def raw(model: Path, bodies: Path, seconds: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each part (default: 20)")
+    parser.add_argument("--steady", type=float, help="seconds of the steady part (default: as the others)")
     parser.add_argument(
-        "--rate", type=float, default=8_000.0, help="items a second of the steady part (default: 8,000)"
+        "--rate",
+        type=float,
+        default=8_000.0,
+        help="items a second of the steady part, were answers there at once (default: 8,000)",
     )
     parser.add_argument("--connections", type=int, default=1_000, help="of the crowd (default: 1,000)")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "load.json", help="where the result goes")
@@ -170,7 +178,7 @@ def main() -> None:
             wrk(server, bodies, 4, min(given.seconds, 5))  # what is not measured: first memory, first snapshot
             results["as_fast_as_it_goes"] = wrk(server, bodies, 4, given.seconds)
             pause = 8 * BATCH / given.rate
-            results["steady"] = wrk(server, bodies, 8, given.seconds, pause)
+            results["steady"] = wrk(server, bodies, 8, given.steady or given.seconds, pause)
             crowd, few = given.connections, folder / f"bodies-{FEW}.json"
             results["crowd"] = wrk(server, few, crowd, given.seconds, crowd * FEW / given.rate, FEW)
             results["memory_mb"] = {
