@@ -72,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--items", type=int, default=86_000)
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "halt.json", help="where the result goes")
     given = parser.parse_args()
     sys.path.insert(0, str(HERE))
     from load import make  # type: ignore[import-not-found]
@@ -88,7 +89,7 @@ def main() -> None:
             "python": platform.python_version(), "load_average": [round(one, 1) for one in os.getloadavg()],
             "remembered": stream.n_cached, **measured(stream, Path(folder) / "kept", given.times),
         }  # fmt: skip
-    (HERE / "halt.json").write_text(json.dumps(result, indent=1) + "\n")
+    given.output.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 
 

@@ -199,9 +199,10 @@ def main() -> None:
     for unit in ("items_per_second", "items_per_cpu_second"):
         mean = sum(engine[unit] for engine in engines) / len(engines)
         results[f"share_of_engine_{unit}"] = round(results["as_fast_as_it_goes"][unit] / mean, 3)
-    words = [word for word in sys.argv[1:] if not word.startswith("-o")]
+    steady = f" --steady {given.steady:g}" if given.steady else ""
+    words = f"--seconds {given.seconds:g}{steady} --rate {given.rate:g} --connections {given.connections}"
     told = {
-        "command": " ".join(["python benchmarks/serve/load.py", *words]), "kvec": kvec.__version__,
+        "command": f"python benchmarks/serve/load.py {words}", "kvec": kvec.__version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "load_average": [round(one, 1) for one in os.getloadavg()], "batch": BATCH, "engine": engines, **results,
     }  # fmt: skip
