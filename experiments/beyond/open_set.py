@@ -11,8 +11,9 @@ part, octave by octave, and the share of the held-out class that has a p-value o
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from trying import add_rows, some_table
 
 from kvec.decide.model import run_blocks
 from kvec.decide.triggers.base import logs_of
-from kvec.decide.triggers.calibrated import sureness
+from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.usual import Usual
 from kvec.estimator import KVEC
 from kvec.read.table import Table
@@ -102,8 +103,8 @@ def compared(kept: Mapping[str, np.ndarray]) -> list[dict[str, object]]:
         strange = {}
         for part in seen:
             said = (kept[f"{part}.{where}.{name}"].astype(np.float64) for name in ("logits", "hidden"))
-            sharpness = kept["sharpness"][np.minimum(seen[part], len(kept["sharpness"]) - 1)]
-            strange[part] = strangeness(*said, sharpness, means, whitening, usual)
+            calibrated = partial(Temperatures(kept["sharpness"]).apply, place=kept[f"{part}.{where}.n"])
+            strange[part] = strangeness(*said, calibrated, means, whitening, usual)
         for score in SCORES:
             asked = strange["test"][score]
             p = p_values(strange["validation"][score], seen["validation"], asked, seen["test"])
@@ -161,12 +162,11 @@ def fitted(hidden: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def strangeness(
-    logits: np.ndarray, hidden: np.ndarray, sharpness: np.ndarray, means: np.ndarray, whitening: np.ndarray,
-    usual: Mapping[str, Usual],
+    logits: np.ndarray, hidden: np.ndarray, calibrated: Callable[[np.ndarray], np.ndarray], means: np.ndarray,
+    whitening: np.ndarray, usual: Mapping[str, Usual],
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Every score; larger is stranger."""
-    sure = sureness(_softmax(logits).max(axis=1), logits.shape[1])
-    shares = _softmax(logits * ((1 - sure) * sharpness[:, 0] + sure * sharpness[:, 1])[:, None])
+    shares = calibrated(_softmax(logits))
     here = hidden @ whitening
     return {
         "max_probability": -shares.max(axis=1),

@@ -5,6 +5,7 @@ from kvec import KVEC
 from kvec.decide.held import held_out, prefixes_of
 from kvec.decide.readiness import TRIGGERS, Readiness
 from kvec.decide.replaying import score_table
+from kvec.decide.scores import Scores
 from kvec.decide.stream import Stream
 from kvec.decide.triggers.calibrated import Temperatures, fit_sharpness
 from kvec.estimator import load
@@ -105,3 +106,13 @@ def test_what_cannot_be_tuned_is_refused(model: KVEC, held) -> None:
         retune(model.model_, held, "induction", {"cost_per_item": 0.9})
     with pytest.raises(SettingError, match="trigger is 'luck'"):
         retune(model.model_, held, "luck", {})
+
+
+@pytest.mark.parametrize("gap", [1.0, 30.0, 60.0])
+def test_streams_and_tables_say_the_same_of_logits_that_lie_far_apart(gap: float) -> None:
+    logits = np.array([[gap, 0.0, 0.5]], np.float32)
+    shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    readiness = Readiness((Temperatures(np.array([[0.06, 0.06]])),))
+    table = readiness.applied(Scores(np.array([0, 1]), np.zeros(1, np.float32), (shares,), None))
+    stream = readiness.probabilities(0, logits, np.array([1]))
+    assert stream == pytest.approx(table.classes[0], rel=1e-5)

@@ -78,16 +78,19 @@ def test_a_search_that_was_stopped_draws_as_one_that_was_not(tmp_path: Path, tri
     assert tried[:5] == tried[5:] and len({str(each) for each in tried[:5]}) == 5
 
 
-@pytest.mark.parametrize(("told", "n_paces"), [({}, 5), ({"tuning.one_pace": ""}, 1)])
-def test_trials_of_one_cost_share_a_pace_and_all_of_them_if_that_is_wished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: dict[str, str], n_paces: int
-) -> None:
+def test_other_sizes_make_another_study(tmp_path: Path, tried: Tried) -> None:
+    tune("srn", "planted", {}, SIZES, 2, tmp_path / "journal")
+    tune("srn", "planted", {}, replace(SIZES, train=SIZES.train // 2), 2, tmp_path / "journal")
+    assert len(tried) == 4, "what was tried with more data says nothing of less"
+
+
+def test_trials_of_one_cost_share_a_pace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = iter(range(1, 100))
     monkeypatch.setattr(paces, "seconds_per_epoch", lambda *given: 1 / next(measured))
-    found = tune("earliest", "planted", told | {PLACE: str(tmp_path)}, SECOND, 6, tmp_path / "journal")
+    found = tune("earliest", "planted", {PLACE: str(tmp_path)}, SECOND, 6, tmp_path / "journal")
     assert [trial.settings["training.batch"] for trial in found][:3] == [64, 16, 32]
-    assert len((tmp_path / "paces.csv").read_text().splitlines()) == 1 + n_paces
-    assert {trial.epochs for trial in found} == set(range(1, 1 + n_paces))
+    assert len((tmp_path / "paces.csv").read_text().splitlines()) == 1 + 5
+    assert {trial.epochs for trial in found} == {1, 2, 3, 4, 5}
 
 
 @pytest.mark.parametrize("name", [name for name in SPACES if TRAININGS[name].is_sampled])
@@ -218,7 +221,7 @@ def test_no_test_sequence_is_looked_at(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_every_training_gets_as_many_trials(tmp_path: Path) -> None:
     said: list[str] = []
-    found = tune_all("planted", {}, SIZES, 3, tmp_path / "journal", 2, False, said.append, WORK)
+    found = tune_all("planted", {}, SIZES, 3, tmp_path / "journal", 2, said.append, WORK)
     assert [(trial.training, trial.number) for trial in found] == [(name, n) for name in SPACES for n in range(3)]
     assert sorted(line.partition(":")[0] for line in said) == sorted(SPACES)
     assert said[0].endswith("HM 0.2000 on validation by training.learning_rate=0.002")
@@ -227,9 +230,7 @@ def test_every_training_gets_as_many_trials(tmp_path: Path) -> None:
 def test_a_training_that_fails_harms_no_other(tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(DataError) as refusal:
-        tune_all(
-            "planted", {"srn": "refuses", "earliest": "dies"}, SIZES, 1, tmp_path / "j", 2, False, said.append, WORK
-        )
+        tune_all("planted", {"srn": "refuses", "earliest": "dies"}, SIZES, 1, tmp_path / "j", 2, said.append, WORK)
     assert "srn: there is no such file" in str(refusal.value) and "earliest: its process was" in str(refusal.value)
     assert "\n" not in str(refusal.value) and len(said) == len(SPACES) - 2
 
@@ -354,7 +355,7 @@ def test_storage_is_for_tuning(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 def test_optuna_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtra, match=r"tune needs optuna; pip install 'kvec\[reproduce\]'"):
-        tune_all("planted", {}, SIZES, 1, tmp_path / "journal", 1, False, print, WORK)
+        tune_all("planted", {}, SIZES, 1, tmp_path / "journal", 1, print, WORK)
 
 
 # -- what is written ------------------------------------------------------------------------------------------------

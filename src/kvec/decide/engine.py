@@ -283,15 +283,13 @@ class Engine:
 
     def best(self, said: npt.NDArray[Any], n_observed: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """The best label of each label column, and its probability, calibrated for so many items."""
-        labels, probabilities, start = [], [], 1
+        labels, probabilities, start, place = [], [], 1, np.array([n_observed])
         for column, classes in enumerate(self.model.vocabulary.labels):
-            logits = said[start : start + len(classes)].tolist()
+            shares = self.model.readiness.probabilities(column, said[None, start : start + len(classes)], place)[0]
             start += len(classes)
-            best = max(logits)
-            labels.append(classes[logits.index(best)])
-            largest = 1 / sum(math.exp(logit - best) for logit in logits)
-            sharp = self.model.readiness.sharpness(column, n_observed, largest, len(classes))
-            probabilities.append(1 / sum(math.exp(sharp * (logit - best)) for logit in logits))
+            best = int(shares.argmax())
+            labels.append(classes[best])
+            probabilities.append(float(shares[best]))
         if not math.isfinite(sum(probabilities)):
             raise ModelError("the network said something that is no number; its weights are not usable")
         return tuple(labels), tuple(probabilities)

@@ -37,4 +37,4 @@ def halting_scores(model: Deployed, booked: Sequence[Booked], said: npt.NDArray[
 def class_probabilities(model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> Floats:
     """(N, classes) how likely each class of the first label column was after each item."""
     logits = said[:, 1 : 1 + len(model.vocabulary.labels[0])]
-    return model.readiness.probabilities(logits, np.array([one.position + 1 for one in booked], np.int64))
+    return model.readiness.probabilities(0, logits, np.array([one.position + 1 for one in booked], np.int64))

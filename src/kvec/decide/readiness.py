@@ -36,24 +36,20 @@ class Readiness:
         """Check the trigger."""
         require_choice(self.trigger, TRIGGERS, "trigger")
 
-    def sharpness(self, column: int, n_observed: int, largest: float, n_classes: int) -> float:
-        """By what the logits of a label column are multiplied after so many items, by the largest probability."""
-        return self.temperatures[column].after(n_observed, largest, n_classes) if self.temperatures else 1.0
-
     def after(self, said: npt.NDArray[Any], n_observed: int, n_classes: int) -> float:
         """How ready a sequence is after so many items, by one row of outputs."""
         if self.trigger == "hazard":
             return halt_probability(said[0])
         if self.trigger == "induction" and n_observed not in self.gains:
             return 0.0
-        shares = self.probabilities(said[None, 1 : 1 + n_classes], np.array([n_observed]))
+        shares = self.probabilities(0, said[None, 1 : 1 + n_classes], np.array([n_observed]))
         return float(self._score(shares, n_observed)[0])
 
-    def probabilities(self, logits: npt.NDArray[Any], place: Ints) -> Floats:
-        """(N, classes) calibrated probabilities of the first label column, of items at a place of their sequences."""
+    def probabilities(self, column: int, logits: npt.NDArray[Any], place: Ints) -> Floats:
+        """(N, classes) calibrated probabilities of a label column, of items at a place of their sequences."""
         shares = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
-        return self.temperatures[0].apply(shares, place) if self.temperatures else shares
+        return self.temperatures[column].apply(shares, place) if self.temperatures else shares
 
     def applied(self, scores: Scores) -> Scores:
         """The scores of whole sequences with calibrated probabilities and this trigger's score."""
@@ -93,13 +89,7 @@ class Readiness:
         if plain is None:
             return cls()
         gains = {int(n): (np.array(w[:-1]), float(w[-1])) for n, w in plain["gains"].items()}
-        return cls(tuple(map(_temperatures, plain["temperatures"])), plain["trigger"], gains)
-
-
-def _temperatures(plain: list[Any]) -> Temperatures:
-    """Of a card; models of before have one sharpness for an octave, however sure they are."""
-    found = np.array(plain, np.float64)
-    return Temperatures(found if found.ndim == 2 else np.stack([found, found], axis=1))
+        return cls(tuple(Temperatures(np.array(t, np.float64)) for t in plain["temperatures"]), plain["trigger"], gains)
 
 
 def halt_probability(logit: np.floating[Any]) -> float:

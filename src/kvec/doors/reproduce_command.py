@@ -55,10 +55,6 @@ def reproduce(
         ),
     ] = None,
     trials: Annotated[int, Option(metavar="N", help="Settings that tune tries for each training.")] = 12,
-    one_pace: Annotated[
-        bool,
-        Option("--one-pace", help="Let tune measure the pace of each training once, not for each batch size and such."),
-    ] = False,
     storage: Annotated[
         str | None,
         Option(
@@ -84,7 +80,7 @@ def reproduce(
     from kvec.doors.reproducing import Wishes, reproduce_experiments
 
     code = reproduce_experiments(Wishes(
-        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials, one_pace, storage,
+        experiment, profile, tuple(data or ()), out, jobs, seeds, only, minutes, tuned, trials, storage,
         list_cells, report_only,
     ))  # fmt: skip
     raise typer.Exit(code)

@@ -47,7 +47,6 @@ class Wishes:
     minutes: float | None = None
     tuned: Path | None = None
     trials: int = 6
-    is_paced_once: bool = False
     storage: str | None = None
     is_list: bool = False
     is_report: bool = False
@@ -129,7 +128,7 @@ def _tune(wishes: Wishes, profile: Profile, jobs: int) -> int:
     try:
         storage = wishes.storage or folder / "tuning.journal"
         told = {**data, PLACE: str(folder.absolute())}
-        tried = tune_all(dataset, told, sizes, wishes.trials, storage, jobs, wishes.is_paced_once, say)
+        tried = tune_all(dataset, told, sizes, wishes.trials, storage, jobs, say)
     except KeyboardInterrupt:
         raise Stopped(f"stopped; what was tried is kept in {folder}; repeat the command to go on") from None
     write_tuning(tried, folder)

@@ -50,7 +50,7 @@ SPACES: dict[str, Space] = {
 RATIO = 0.1  # of β to α while methods that are swept are tuned: in the middle of their sweep
 WORK = "kvec.reproduce.tuning:tune_cell"
 # what processes are told beside the paths of data sets
-_JOURNAL, _STORAGE, _TRIALS, _ONE_PACE = "tuning.journal", "tuning.storage", "tuning.trials", "tuning.one_pace"
+_JOURNAL, _STORAGE, _TRIALS = "tuning.journal", "tuning.storage", "tuning.trials"
 LATE, SLOWEST = 600.0, 50.0  # seconds, and times its training, after which a trial of another process counts as lost
 PAUSE = 0.2  # seconds between looks at what others do
 TRIES = 5  # of opening a data base
@@ -74,17 +74,15 @@ class Trial:
 
 def tune_all(
     dataset: str, data: Mapping[str, str], sizes: Sizes, trials: int, storage: Path | str, jobs: int,
-    is_paced_once: bool,
     tell: Callable[[str], object], work: str = WORK,
 ) -> list[Trial]:  # fmt: skip
     """Tune every training in processes of their own; what was tried before, and is in `storage`, is not tried again.
 
-    Each trial trains for the same time, at the pace of its settings; paced once, all at that of the settings as they
-    stand. A storage that is given as text is shared: other machines may try settings of the same studies at the same
-    time.
+    Each trial trains for the same time, at the pace of its settings. A storage that is given as text is shared: other
+    machines may try settings of the same studies at the same time.
     """
     _optuna()
-    told = {**data, _TRIALS: str(trials)} | ({_ONE_PACE: ""} if is_paced_once else {})
+    told = {**data, _TRIALS: str(trials)}
     told |= {_STORAGE: storage} if isinstance(storage, str) else {_JOURNAL: str(storage.absolute())}
     found: dict[str, list[Trial]] = {}
     failed: list[Finished] = []
@@ -124,7 +122,7 @@ def tune(
     optuna = _optuna()
     torch.set_num_threads(1)
     study = optuna.create_study(
-        study_name=f"{name} on {dataset}, {sizes.train_seconds:g} s, {_searched(name)}", direction="maximize",
+        study_name=f"{name} on {dataset}, {sizes.train_seconds:g} s, {_searched(name, sizes)}", direction="maximize",
         load_if_exists=True, storage=_opened(optuna, storage),
     )  # fmt: skip
     states = optuna.trial.TrialState
@@ -240,7 +238,7 @@ def _validate(
     parts = read_parts(dataset, data, sizes, cell.seed)
     learned, held_out, _ = parts.arranged(cell.seed, training.is_alone)
     config = cell_config(cell, sizes, training, parts.keys_per_tangle)
-    pace = paced(replace(cell, overrides=()) if _ONE_PACE in data else cell, sizes, data)
+    pace = paced(cell, sizes, data)
     try:
         model = fit_model(
             learned, held_out, parts.schema, config, torch.device("cpu"), {}, None, Progress(), training.network, pace
@@ -264,9 +262,9 @@ def _is_choice(space: tuple[Any, ...]) -> bool:
     return not isinstance(space[-1], bool)
 
 
-def _searched(name: str) -> str:
-    """What is searched for a training, in a few letters: another space makes another study."""
-    return hashlib.sha256(repr((SPACES[name], RATIO)).encode()).hexdigest()[:6]
+def _searched(name: str, sizes: Sizes) -> str:
+    """What is searched for a training, in a few letters: another space, or other sizes, make another study."""
+    return hashlib.sha256(repr((SPACES[name], RATIO, sizes)).encode()).hexdigest()[:6]
 
 
 def _suggested(trial: Any, setting: str, space: tuple[Any, ...]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from kvec.decide.triggers.base import SMALLEST, Floats, Ints, Prefixes, logs_of
 from kvec.decide.triggers.grid import alive, log_steps
 from kvec.decide.triggers.thresholds import Threshold
 
-Number = TypeVar("Number", float, Floats)
 MOST = 20.0  # a temperature lies between 1/20 and 20
 ENOUGH = 1e-12  # in log-likelihood of an item: what a further step must promise
 
@@ -43,12 +42,6 @@ class Temperatures:
             logs = logs_of(known.probabilities[np.concatenate(rows)])
             fitted.append(fit_sharpness(logs, known.truth[np.concatenate(owners)], doubt))
         return cls(np.array(fitted))
-
-    def after(self, n_observed: int, largest: float, n_classes: int) -> float:
-        """β after so many items, by the largest of so many probabilities."""
-        doubtful, certain = self.sharpness[min(n_observed.bit_length() - 1, len(self.sharpness) - 1)]
-        sure = sureness(largest, n_classes)
-        return float((1 - sure) * doubtful + sure * certain)
 
     def apply(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
         """(N, C) calibrated probabilities of items that are the `place`-th of their sequences."""
@@ -104,7 +97,7 @@ def fit_sharpness(logs: Floats, truth: Ints, doubt: float = 0.0) -> Floats:
 
 def _best_step(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats:
     """The largest slope · d − d · bend · d / 2 among steps d of a rectangle: inside, or else on an edge."""
-    inside = np.linalg.solve(bend, slope)
+    inside = np.asarray(np.linalg.solve(bend, slope), np.float64)
     if ((inside >= low) & (inside <= high)).all():
         return inside
     edges = []
@@ -119,18 +112,10 @@ def _best_step(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats
     return max(edges, key=lambda d: float(slope @ d - d @ bend @ d / 2))
 
 
-def sureness(largest: Number, n_classes: int) -> Number:
-    """0 where the largest probability is that of all classes, 1 where it is 1.
-
-    >>> sureness(0.25, 4), sureness(1.0, 4)
-    (0.0, 1.0)
-    """
-    return (largest - 1 / n_classes) / (1 - 1 / max(n_classes, 2))
-
-
 def _weights(logs: Floats) -> Floats:
     """(N, 2) how much β₀ and β₁ count: 1 − q and q."""
-    sure = sureness(np.exp(logs.max(axis=1)), logs.shape[1])
+    least = 1 / logs.shape[1]
+    sure = (np.exp(logs.max(axis=1)) - least) / max(1 - least, SMALLEST)
     return np.stack([1 - sure, sure], axis=1)
 
 
