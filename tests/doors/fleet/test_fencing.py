@@ -217,6 +217,22 @@ def test_whoever_takes_over_from_whom_each_decision_is_there_once(
     assert_same(server.decided(name), decided(few))
 
 
+def test_consumers_of_earlier_owners_go_however_many_there_are(server: Server, lively: Trained) -> None:
+    async def play(bench: Bench) -> None:
+        js, api = bench.link.js, bench.link.api
+        for number in range(260):  # the server names 256 at a time
+            config = api.ConsumerConfig(durable_name=f"another-{number}", ack_policy=api.AckPolicy.NONE)
+            await js.add_consumer("many", config)
+        leases = await bench.worker("a")
+        for _ in range(2):
+            await (await bench.surely(leases)).release()
+        pages = [await js.consumers_info("many", offset=offset) for offset in (0, 256)]
+        assert [one.name for page in pages for one in page if one.name.startswith("many-0-")] == ["many-0-2"]
+        await leases.close(is_left=True)
+
+    on_bench(server, lively.model, "many", play)
+
+
 def test_items_that_are_read_again_have_been_idle_as_before(server: Server, lively: Trained) -> None:
     """Visits of the same keys, further apart than --idle, are three sequences, also where all are read at once."""
     limits = Limits(idle=1.0)

@@ -54,11 +54,9 @@ class Intake:
         """Begin behind a place in the stream; `wake` is called when something comes."""
         link, api, js = self._link, self._link.api, self._link.js
         self._wake = wake
-        for consumer in await link.ask(js.consumers_info(self._stream)):
-            epoch = consumer.name.removeprefix(self._stem)
-            if consumer.name.startswith(self._stem) and epoch.isdecimal():
-                with suppress(link.js_errors.NotFoundError):
-                    await link.ask(js.delete_consumer(self._stream, consumer.name))
+        for name in await self._earlier():
+            with suppress(link.js_errors.NotFoundError):
+                await link.ask(js.delete_consumer(self._stream, name))
         made = await link.ask(js.add_consumer(self._stream, api.ConsumerConfig(
             durable_name=self._name, filter_subject=self._subject, ack_policy=api.AckPolicy.ALL, ack_wait=ACK_WAIT,
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=position + 1, max_ack_pending=-1,
@@ -94,6 +92,13 @@ class Intake:
         """Pull no more."""
         if self._subscription is not None:
             await self._link.ask(self._subscription.unsubscribe())
+
+    async def _earlier(self) -> list[str]:
+        """The consumers of earlier owners; the server names some at a time."""
+        names: list[str] = []
+        while some := await self._link.ask(self._link.js.consumers_info(self._stream, offset=len(names))):
+            names += [consumer.name for consumer in some]
+        return [name for name in names if name.startswith(self._stem) and name.removeprefix(self._stem).isdecimal()]
 
     async def _hear(self, message: Any) -> None:
         if not message.reply:  # the server says how a request ended
