@@ -20,6 +20,7 @@ PATIENCE = 20.0  # seconds that a server is given to answer
 CONNECT = 5.0  # seconds for a connection
 OLDEST = (2, 11)  # of the server: from here on it checks a fence on another subject
 WRONG_LAST = (10071, 10164)  # codes of the server: the last message of a subject is not the one that was expected
+SHARE = 8  # an item may have this part of a message at the most: what is said of it must fit into one too
 MSG_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_OF = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -41,7 +42,7 @@ class Link:
         self._errors, self.js_errors, self.api = modules
         self.js = client.jetstream(timeout=PATIENCE)
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.most_bytes = int(client.max_payload)
+        self.most_bytes = int(client.max_payload) // SHARE
 
     @classmethod
     async def open(cls, place: Place, name: str) -> Link:

@@ -96,9 +96,12 @@ async def _send(wishes: Wishes, source: Source, reader: RowReader, sent: Sent) -
                 yield None
             for one in arrived:
                 parcel = _parcel(one, source, reader, subjects, partitions, stem, sent)
-                if len(parcel.content) > most_bytes // 2:
+                if parcel is None:
+                    continue
+                if len(parcel.content) > most_bytes:
                     raise DataError(
-                        f"{source.place(one)}: is too long for the server, which takes {most_bytes:,} bytes"
+                        f"{source.place(one)}: has {len(parcel.content):,} bytes, and an item may have {most_bytes:,} on "
+                        "this server; leave it out, or raise the server's max_payload"
                     )
                 sent.rows += 1
                 yield parcel
@@ -110,11 +113,13 @@ async def _send(wishes: Wishes, source: Source, reader: RowReader, sent: Sent) -
 
 def _parcel(
     one: Arrived, source: Source, reader: RowReader, subjects: Subjects, partitions: int, stem: str, sent: Sent
-) -> Parcel:
-    """A row as a message; the same row of the same file always has the same id."""
+) -> Parcel | None:
+    """A row as a message, None of a blank line; the same row of the same file always has the same id."""
     content = one.content if isinstance(one.content, bytes) else json.dumps(one.content, default=str).encode()
     try:
-        number = partition_of(reader.tangle(source.cells(one) or {}), partitions)
+        if (cells := source.cells(one)) is None:
+            return None
+        number = partition_of(reader.tangle(cells), partitions)
     except DataError:
         number = 0
         sent.unusable += 1

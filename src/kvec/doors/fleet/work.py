@@ -74,7 +74,7 @@ class Work:
     async def open(self, link: Link, leases: Leases, states: States, group: str, wake: Callable[[], None]) -> None:
         """Go on where the last owner's newest state stopped."""
         self._leases, self._states = leases, states
-        self._most_bytes = min(self._manner.most_bytes, link.most_bytes // 8)  # what is said of an item fits too
+        self._most_bytes = min(self._manner.most_bytes, link.most_bytes)
         self._sink = FencedSink(link, self._subjects, self.number, group)
         await self._sink.fence(leases.me, self.lease.epoch)
         if self.lease.state:
@@ -185,9 +185,7 @@ class Work:
                 if len(one.content) > self._most_bytes:
                     raise DataError(f"is longer than {self._most_bytes:,} bytes")
                 cells = self._json.cells(one.content)
-                if cells is None:
-                    raise DataError("the message is empty")
-                item = self.reader.item(cells)
+                item = None if cells is None else self.reader.item(cells)
             except DataError as problem:
                 letters.append((f"letter {one.number}", self._letter(one, problem)))
                 continue
