@@ -144,15 +144,15 @@ class Link:
 class Post:
     """Sends many messages without waiting for each; the server confirms all of them, or says which it refuses."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, last: int = 0) -> None:
         self._link = link
         self._inbox = ""
         self._subscription: Any = None
         self._sent = 0
-        self._waiting: dict[str, int] = {}  # by the end of its inbox: the number of a message
+        self._waiting: dict[str, int] = {}  # by the end of its inbox: the number of a message; refused ones stay
         self._change = asyncio.Event()
         self.problem: Exception | None = None
-        self.last = 0  # the highest place in the stream that was told
+        self.last = last  # the highest place in the stream that was told
         self.n_again = 0  # messages whose id the stream knew already
 
     async def open(self) -> None:
@@ -194,8 +194,7 @@ class Post:
 
     async def _hear(self, message: Any) -> None:
         token = message.subject.rpartition(".")[2]
-        number = self._waiting.pop(token, None)
-        if number is None:
+        if token not in self._waiting:
             return
         self._change.set()
         if not message.data:
@@ -207,6 +206,7 @@ class Post:
             why = str(said["error"].get("description", "refused"))
             self.problem = self.problem or (Refused(why) if wrong else LinkLost(why))
         else:
+            del self._waiting[token]
             self.last = max(self.last, said["seq"])
             self.n_again += bool(said.get("duplicate"))
 
