@@ -303,6 +303,7 @@ def main() -> None:
             sending = time.monotonic() - sending
             fleet.hire(n)
             wait_until(lambda fleet=fleet: fleet.has(len(wanted)))  # type: ignore[misc]
+            fleet.dismiss()  # what they still send counts too
             counts, found = checked(server, wanted)
         stamps = [stamp for stamp, _ in found]
         took = max(stamps) - min(stamps)
@@ -330,6 +331,7 @@ def main() -> None:
                     server.start()
             wait_until(lambda fleet=fleet: fleet.has(len(wanted)))  # type: ignore[misc]
             assert sender.wait(PATIENCE) == 0
+            fleet.dismiss()
             counts, found = checked(server, wanted)
             result[name] = {
                 "items_per_s": given.rate, "worker_kills": worker_kills, "server_kills": server_kills, **counts,

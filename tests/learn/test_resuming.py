@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.learn.made import TINY, TRAINING, VALIDATION, WORDS, fresh, trained, with_training
 
-from kvec.learn.resuming import fingerprint, keep_run, resume_run
+from kvec.learn.resuming import begin_run, fingerprint, keep_run, resume_run
 from kvec.words.errors import ModelError, SettingError
 
 FACTS = {"settings": {"training": {"seed": 0, "epochs": 1}}, "schema": {"key": ["key"]}, "data": "abc"}
@@ -47,6 +47,20 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     wider = fresh(replace(TINY, encoder=replace(TINY.encoder, width=32)))
     with pytest.raises(ModelError, match="does not fit this network"):
         resume_run(wider, tmp_path / "run", FACTS)
+
+
+def test_a_run_that_is_begun_anew_leaves_nothing_of_an_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_run(trained(with_training(epochs=1)), tmp_path / "run", FACTS)
+    begin_run(fresh(), tmp_path / "run", FACTS | {"data": "other"}, resume=False)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")  # a worker died in the first epoch
+    again = fresh()
+    begin_run(again, tmp_path / "run", FACTS | {"data": "other"}, resume=False)
+    assert again.history == [] and not (tmp_path / "run").exists()
+    keep_run(trained(with_training(epochs=1)), tmp_path / "run", FACTS)
+    begin_run(again, tmp_path / "run", FACTS, resume=False)  # in a later one
+    assert len(again.history) == 1 and (tmp_path / "run").exists()
 
 
 def test_a_fingerprint_tells_any_other_data() -> None:

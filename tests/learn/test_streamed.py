@@ -148,6 +148,14 @@ def test_windows_hold_every_training_tangle_once_and_no_more_than_they_may(
     assert sorted(name for _, name in alone) == sorted(train["tangle"].unique())
 
 
+def test_classes_are_counted_over_all_windows(tmp_path: Path) -> None:
+    frame = made(40)
+    supply, _ = prepared(written(frame, tmp_path / "data"), 120)
+    train = Split.of(frame, (8, 1, 1), 0).part(frame, "train").unique(["tangle", "key"])
+    wanted = [train.filter(pl.col("label") == label).height for label in "ab"]
+    assert [counts.tolist() for counts in supply.class_counts()] == [wanted]
+
+
 def test_every_epoch_mixes_windows_anew(tmp_path: Path) -> None:
     supply, _ = prepared(written(made(40), tmp_path / "data"), 120)
     plans = []

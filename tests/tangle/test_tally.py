@@ -84,6 +84,13 @@ def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (scale.mean, scale.scale) == pytest.approx((0.5, 12**-0.5), abs=0.02)
 
 
+def test_values_that_are_seen_equally_often_are_not_all_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "MOST", 4)
+    kept = Tally(Schema(values=(Field("word", kind="categorical"),), labels=("label",)))
+    kept.add(pl.DataFrame({"value.word": [*"edcba"] * 50, "label.label": ["x", "y"] * 125}))
+    assert kept.vocabulary().fields[0].values == ("a", "b", "c", "d")
+
+
 def test_one_class_is_too_few() -> None:
     kept = Tally(SCHEMA)
     kept.add(frame_of([("a", 1.0, 1.0), ("b", 2.0, 2.0)]).with_columns(pl.lit("x").alias("label.label")))

@@ -25,7 +25,8 @@ def begin_run(run: Run, path: Path | None, facts: Mapping[str, Any], resume: boo
     """Begin, or go on where the file says; all processes go on from what the furthest of them has kept.
 
     So each host may have its own file, and a host that is new needs none. Where torchrun had to start processes again,
-    which not every host need know, they go on if anything was kept.
+    which not every host need know, they go on if anything was kept. So what an older run has left goes where nobody
+    goes on with it: else processes that are started again within their first epoch would take it for their own.
     """
     together = run.together
     has_file = path is not None and path.is_file()
@@ -33,6 +34,8 @@ def begin_run(run: Run, path: Path | None, facts: Mapping[str, Any], resume: boo
     goes_on, is_kept = any(each for each, _ in told), any(each for _, each in told)
     if (goes_on and has_file) or (resume and not is_kept):
         resume_run(run, path, facts)
+    if path is not None and not goes_on and together.keeps:
+        path.unlink(missing_ok=True)
     if together.size > 1:
         state = {name: tensor.cpu() for name, tensor in run_state(run).items()}
         restore_run(run, *together.of_furthest((state, run.history, run.is_finished), run.epoch))

@@ -142,7 +142,7 @@ def streamed_material(shards: Shards, found: Survey, settings: Training, validat
     if validation is None:
         listing = found.parts[1]
         held = Streamed(shards, listing, found.vocabulary, settings)
-        require_known_classes(held.class_counts(()), shards.schema)
+        require_known_classes(held.class_counts(), shards.schema)
         about |= {f"validation_{what}": n for what, n in listing.about.items()}
         return Material(
             training, held.windows(), found.vocabulary, found.has_time, about, found.fingerprint(), found.split
@@ -170,7 +170,7 @@ class Streamed:
         self._starts = np.concatenate([[0], np.cumsum(listing.pieces)])  # (given + 1,) of their tangles
         self._items = np.add.reduceat(self._sizes, self._starts[:-1])  # (given,)
 
-    def class_counts(self, n_classes: tuple[int, ...]) -> list[Ints]:
+    def class_counts(self) -> list[Ints]:
         """How many labelled sequences there are of each class, for each label column."""
         columns = zip(self._vocabulary.labels, self._listing.classes, strict=True)
         return [np.array([counts.get(name, 0) for name in names], np.int64) for names, counts in columns]

@@ -30,7 +30,7 @@ class Portion:
 class Supply(Protocol):
     """All that training reads, an epoch at a time."""
 
-    def class_counts(self, n_classes: tuple[int, ...]) -> list[Ints]:
+    def class_counts(self) -> list[Ints]:
         """How many labelled sequences there are of each class, for each label column."""
         ...
 
@@ -44,13 +44,13 @@ class Supply(Protocol):
 class InMemory:
     """Tangles that every process has as a whole."""
 
-    def __init__(self, tangles: Tangles, settings: Training) -> None:
-        self._tangles = tangles
+    def __init__(self, tangles: Tangles, settings: Training, n_classes: tuple[int, ...]) -> None:
+        self._tangles, self._n_classes = tangles, n_classes
         self._delays = delay(tangles, settings)
 
-    def class_counts(self, n_classes: tuple[int, ...]) -> list[Ints]:
+    def class_counts(self) -> list[Ints]:
         """How many labelled sequences there are of each class, for each label column."""
-        return count_classes(self._tangles, n_classes)
+        return count_classes(self._tangles, self._n_classes)
 
     def epoch(
         self, epoch: int, settings: Training, rng: np.random.Generator, together: Together

@@ -52,9 +52,10 @@ def train(
 ) -> Run:  # fmt: skip
     """Train until the epochs, the patience or the minutes run out; the kept epoch's weights are then in place."""
     settings, together = config.training, run.together
-    supply: Supply = InMemory(training, settings) if isinstance(training, Tangles) else training
+    n_classes = run.network.n_classes
+    supply: Supply = InMemory(training, settings, n_classes) if isinstance(training, Tangles) else training
     is_balanced = settings.class_weights == "balanced"
-    weights = class_weights(supply.class_counts(run.network.n_classes), run.network) if is_balanced else None
+    weights = class_weights(supply.class_counts(), run.network) if is_balanced else None
     with torch.random.fork_rng(devices=[]):
         while not run.is_finished:
             started = time.perf_counter()

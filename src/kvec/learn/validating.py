@@ -26,18 +26,10 @@ Validation = Tangles | Sequence[Callable[[], Tangles]]  # in memory, or parts th
 
 def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
     """The labelled sequences' scores as the report room reads them."""
-    known = tangles.labels[:, column] >= 0
-    kept = np.repeat(known, np.diff(scores.offsets))
-    classes = scores.classes[column][kept]
-    return Traces(
-        offsets=np.concatenate([[0], np.cumsum(np.diff(scores.offsets)[known])]),
-        halt=scores.halt[kept].astype(np.float64),
-        predicted=classes.argmax(axis=1),
-        confidence=classes.max(axis=1, initial=0.0),
-        truth=tangles.labels[known, column].astype(np.int64),
-        tangle=tangles.given[tangles.tangle_of[known]].astype(np.int64),
-        untempered=None if scores.untempered is None else scores.untempered[column][kept].max(axis=1, initial=0.0),
-    )
+    held = held_out(tangles, scores) | {"tangle": tangles.given[tangles.tangle_of]}
+    if scores.untempered is not None:
+        held["untempered"] = scores.untempered[column].max(axis=1, initial=0.0)
+    return traces_of(held, column)
 
 
 def traces_of(held: Arrays, column: int = 0) -> Traces:
@@ -46,11 +38,12 @@ def traces_of(held: Arrays, column: int = 0) -> Traces:
     classes = known[f"classes.{column}"]
     return Traces(
         offsets=known["offsets"],
-        halt=known["halt"].astype(np.float64),
+        halt=known["halt"],
         predicted=classes.argmax(axis=1),
         confidence=classes.max(axis=1, initial=0.0),
-        truth=known["labels"][:, column].astype(np.int64),
-        tangle=known["tangle"].astype(np.int64),
+        truth=known["labels"][:, column],
+        tangle=known["tangle"],
+        untempered=known.get("untempered"),
     )
 
 

@@ -51,8 +51,8 @@ class _Counts:
             if before["value"].dtype != more["value"].dtype:  # one part holds whole numbers alone, the other does not
                 before, more = (each.with_columns(pl.col("value").cast(pl.String)) for each in (before, more))
             more = pl.concat([before, more]).group_by("value").agg(pl.col("count").sum())
-        while more.height > MOST:
-            more = more.filter(pl.col("count") > more["count"].min())
+        if more.height > MOST:
+            more = more.sort("count", "value", descending=[True, False]).head(MOST)
         self.counts = more
 
     def learned(self, given: Field) -> FieldVocabulary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
@@ -18,15 +19,19 @@ from tests.doors.made import Trained
 from tests.doors.streamed import assert_same, decided, streamed
 
 from kvec.decide.deployed import load_deployed
+from kvec.decide.stream import Stream
 from kvec.doors.fleet import states as keeping
 from kvec.doors.fleet.ground import Subjects, buckets_of, sink_of, source_of
+from kvec.doors.fleet.intake import CLOSE
 from kvec.doors.fleet.leases import LeaseLost, Leases
 from kvec.doors.fleet.link import Link
 from kvec.doors.fleet.places import Place
 from kvec.doors.fleet.sink import MOST_ID, marked_id
 from kvec.doors.fleet.states import States
 from kvec.doors.fleet.work import Manner, Tally, Work, take
+from kvec.read.arriving import RowReader
 from kvec.words.errors import ModelError
+from kvec.words.items import Decision
 from kvec.words.limits import Limits
 
 pytest.importorskip("nats")
@@ -43,9 +48,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 class Bench:
     """Workers that take partitions at the test's word."""
 
-    def __init__(self, link: Link, place: Place, model: str, sink: str = "") -> None:
+    def __init__(
+        self, link: Link, place: Place, model: str, sink: str = "", limits: Limits | None = None
+    ) -> None:  # fmt: skip
         self.link, self.place, self.tally = link, place, Tally()
-        self.manner = Manner(load_deployed(Path(model)), Limits(), None, None, 3600.0, 1 << 20, False)
+        self.manner = Manner(load_deployed(Path(model)), limits or Limits(), None, None, 3600.0, 1 << 20, False)
         self.subjects = Subjects(place.stream, sink or f"{place.stream}-decisions")
 
     async def open(self) -> None:
@@ -72,6 +79,13 @@ class Bench:
             await asyncio.sleep(0.02)
         raise AssertionError("it cannot be taken")
 
+    async def surely_sent(self, work: Work, n: int) -> None:
+        """Let time pass until so many decisions were sent."""
+        while self.tally.decisions < n:
+            await work.tick()
+            await asyncio.sleep(0.02)
+        await work._sink.settle()
+
     async def until(self, work: Work, position: int) -> None:
         while work.position < position:
             await work.step()
@@ -79,12 +93,13 @@ class Bench:
 
 
 def on_bench(
-    server: Server, model: str, name: str, play: Callable[[Bench], Coroutine[Any, Any, None]]
+    server: Server, model: str, name: str, play: Callable[[Bench], Coroutine[Any, Any, None]],
+    limits: Limits | None = None,
 ) -> None:  # fmt: skip
     place = server.place(f"?create=yes&partitions=1&group={name}", name)
 
     async def played(link: Link) -> None:
-        bench = Bench(link, place, model)
+        bench = Bench(link, place, model, limits=limits)
         await bench.open()
         await play(bench)
 
@@ -200,6 +215,70 @@ def test_whoever_takes_over_from_whom_each_decision_is_there_once(
 
     server.ask(play)
     assert_same(server.decided(name), decided(few))
+
+
+def test_consumers_of_earlier_owners_go_however_many_there_are(server: Server, lively: Trained) -> None:
+    async def play(bench: Bench) -> None:
+        js, api = bench.link.js, bench.link.api
+        for number in range(260):  # the server names 256 at a time
+            config = api.ConsumerConfig(durable_name=f"another-{number}", ack_policy=api.AckPolicy.NONE)
+            await js.add_consumer("many", config)
+        leases = await bench.worker("a")
+        for _ in range(2):
+            await (await bench.surely(leases)).release()
+        pages = [await js.consumers_info("many", offset=offset) for offset in (0, 256)]
+        assert [one.name for page in pages for one in page if one.name.startswith("many-0-")] == ["many-0-2"]
+        await leases.close(is_left=True)
+
+    on_bench(server, lively.model, "many", play)
+
+
+def test_items_that_are_read_again_have_been_idle_as_before(server: Server, lively: Trained) -> None:
+    """Visits of the same keys, further apart than --idle, are three sequences, also where all are read at once."""
+    limits = Limits(idle=1.0)
+    rows = [
+        {"tangle": "t", "key": f"k{i}", "time": float(visit), "size": 100 * i, "direction": 1}
+        for visit in range(3) for i in range(3)
+    ]  # fmt: skip
+    model = load_deployed(Path(lively.model))
+    reader, alone = RowReader(model.schema), Stream(model, limits)
+    wanted: list[Decision] = []
+    for number, row in enumerate(rows):
+        item = reader.item(row)
+        assert item is not None
+        wanted += alone.feed(item, 10.0 * (number // 3))
+    wanted += alone.close(30.0)
+
+    async def play(bench: Bench) -> None:
+        async def visit(number: int) -> None:
+            for row in rows[3 * number : 3 * number + 3]:
+                await bench.link.publish("visits.0", json.dumps(row).encode(), {})
+
+        leases = {name: await bench.worker(name) for name in "ab"}
+        first = await bench.take(leases["a"])
+        for number in range(2):
+            await visit(number)
+            await bench.until(first, 3 * number + 3)
+            await first.tick()
+            await asyncio.sleep(1.4)
+        await bench.surely_sent(first, 6)
+        second = await bench.surely(leases["b"])  # without a state
+        assert len(second._sink.known) == 6 and second.position == 0
+        await second.tick()
+        await bench.until(second, 6)
+        await second.tick()
+        await visit(2)
+        await bench.link.publish("visits.0", b"", {CLOSE: "yes"})
+        await bench.until(second, 10)
+        await second.release()
+        for one in leases.values():
+            await one.close(is_left=True)
+
+    on_bench(server, lively.model, "visits", play, limits)
+    names = [row["id"] for row in server.decided("visits-decisions").values()]
+    assert (
+        sorted(names) == sorted(one.id for one in wanted) == sorted(f"t/k{i}/{n}" for i in range(3) for n in range(3))
+    )
 
 
 def test_states_of_any_size_and_what_is_cleared_away(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from kvec.doors.fleet.clock import ServerClock, mark_of
 from kvec.doors.fleet.ground import Subjects
 from kvec.doors.fleet.leases import LeaseLost
 from kvec.doors.fleet.link import Link
@@ -29,6 +30,7 @@ class Message(NamedTuple):
     content: bytes
     is_close: bool
     reply: str
+    wall: float  # when the server took it
 
 
 class Intake:
@@ -42,6 +44,8 @@ class Intake:
         self._last = 0  # the place in the stream of the newest one
         self._asked = 0  # messages that were asked for, and have not come yet
         self._waiting: deque[Message] = deque()
+        self._behind = 0  # messages that the server had behind the newest one
+        self._clock = ServerClock()
         self._subscription: Any = None
         self._is_gone = False
         self._wake: Callable[[], None] = lambda: None
@@ -50,15 +54,15 @@ class Intake:
         """Begin behind a place in the stream; `wake` is called when something comes."""
         link, api, js = self._link, self._link.api, self._link.js
         self._wake = wake
-        for consumer in await link.ask(js.consumers_info(self._stream)):
-            epoch = consumer.name.removeprefix(self._stem)
-            if consumer.name.startswith(self._stem) and epoch.isdecimal():
-                with suppress(link.js_errors.NotFoundError):
-                    await link.ask(js.delete_consumer(self._stream, consumer.name))
-        await link.ask(js.add_consumer(self._stream, api.ConsumerConfig(
+        for name in await self._earlier():
+            with suppress(link.js_errors.NotFoundError):
+                await link.ask(js.delete_consumer(self._stream, name))
+        made = await link.ask(js.add_consumer(self._stream, api.ConsumerConfig(
             durable_name=self._name, filter_subject=self._subject, ack_policy=api.AckPolicy.ALL, ack_wait=ACK_WAIT,
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=position + 1, max_ack_pending=-1,
         )))  # fmt: skip
+        self._clock.hear(made.created.timestamp())
+        self._behind = made.num_pending or 0
         self._inbox = link.inbox()
         self._subscription = await link.subscribe(self._inbox, self._hear)
         await self.ask_for_more()
@@ -76,6 +80,10 @@ class Intake:
         """What has come, at most so many."""
         return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
+    def now(self) -> float | None:
+        """The server's time where all that it has is read; None where some is not."""
+        return None if self._behind or self._waiting else self._clock.now()
+
     async def acknowledge(self, reply: str) -> None:
         """Say that a state holds all up to a message."""
         await self._link.send(reply, b"+ACK")
@@ -85,27 +93,27 @@ class Intake:
         if self._subscription is not None:
             await self._link.ask(self._subscription.unsubscribe())
 
+    async def _earlier(self) -> list[str]:
+        """The consumers of earlier owners; the server names some at a time."""
+        names: list[str] = []
+        while some := await self._link.ask(self._link.js.consumers_info(self._stream, offset=len(names))):
+            names += [consumer.name for consumer in some]
+        return [name for name in names if name.startswith(self._stem) and name.removeprefix(self._stem).isdecimal()]
+
     async def _hear(self, message: Any) -> None:
         if not message.reply:  # the server says how a request ended
             headers = message.headers or {}
             is_end = headers.get("Status") in ("409", "503") and "xceeded" not in headers.get("Description", "")
             self._is_gone = self._is_gone or is_end
             self._asked -= int(headers.get("Nats-Pending-Messages", 0))
+            if headers.get("Status") == "408":  # it has waited for more, and nothing came
+                self._behind = 0
         else:
             self._asked -= 1
-            number = place_of(message.reply)
+            number, wall, self._behind = mark_of(message.reply)
+            self._clock.hear(wall)
             if number > self._last:  # else it comes again
                 self._last = number
                 is_close = message.headers is not None and CLOSE in message.headers
-                self._waiting.append(Message(number, message.data, is_close, message.reply))
+                self._waiting.append(Message(number, message.data, is_close, message.reply, wall))
         self._wake()
-
-
-def place_of(reply: str) -> int:
-    """A message's place in its stream, as the subject for its acknowledgement has it, with or without a domain.
-
-    >>> place_of("$JS.ACK.items.kvec-0-1.1.17.3.1700000000.0"), place_of("$JS.ACK._.h4sh.items.c.1.17.3.1700.0.r4nd")
-    (17, 17)
-    """
-    words = reply.split(".")
-    return int(words[5] if len(words) == 9 else words[7])

@@ -20,6 +20,7 @@ PATIENCE = 20.0  # seconds that a server is given to answer
 CONNECT = 5.0  # seconds for a connection
 OLDEST = (2, 11)  # of the server: from here on it checks a fence on another subject
 WRONG_LAST = (10071, 10164)  # codes of the server: the last message of a subject is not the one that was expected
+SHARE = 8  # an item may have this part of a message at the most: what is said of it must fit into one too
 MSG_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_OF = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -41,7 +42,7 @@ class Link:
         self._errors, self.js_errors, self.api = modules
         self.js = client.jetstream(timeout=PATIENCE)
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.most_bytes = int(client.max_payload)
+        self.most_bytes = int(client.max_payload) // SHARE
 
     @classmethod
     async def open(cls, place: Place, name: str) -> Link:
@@ -143,15 +144,15 @@ class Link:
 class Post:
     """Sends many messages without waiting for each; the server confirms all of them, or says which it refuses."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, last: int = 0) -> None:
         self._link = link
         self._inbox = ""
         self._subscription: Any = None
         self._sent = 0
-        self._waiting: dict[str, int] = {}  # by the end of its inbox: the number of a message
+        self._waiting: dict[str, int] = {}  # by the end of its inbox: the number of a message; refused ones stay
         self._change = asyncio.Event()
         self.problem: Exception | None = None
-        self.last = 0  # the highest place in the stream that was told
+        self.last = last  # the highest place in the stream that was told
         self.n_again = 0  # messages whose id the stream knew already
 
     async def open(self) -> None:
@@ -193,8 +194,7 @@ class Post:
 
     async def _hear(self, message: Any) -> None:
         token = message.subject.rpartition(".")[2]
-        number = self._waiting.pop(token, None)
-        if number is None:
+        if token not in self._waiting:
             return
         self._change.set()
         if not message.data:
@@ -206,6 +206,7 @@ class Post:
             why = str(said["error"].get("description", "refused"))
             self.problem = self.problem or (Refused(why) if wrong else LinkLost(why))
         else:
+            del self._waiting[token]
             self.last = max(self.last, said["seq"])
             self.n_again += bool(said.get("duplicate"))
 

@@ -19,6 +19,7 @@ from kvec.doors.fleet.intake import CLOSE
 from kvec.doors.fleet.link import MSG_ID, Link, LinkLost, Post, Refused
 from kvec.doors.fleet.partitions import partition_of
 from kvec.doors.fleet.places import Place
+from kvec.doors.fleet.recalling import ids_behind
 from kvec.doors.incoming import open_source
 from kvec.doors.messages import say
 from kvec.doors.summary import counted
@@ -50,6 +51,13 @@ class Parcel(NamedTuple):
     subject: str
     content: bytes
     headers: dict[str, str]
+
+
+class Waiting(NamedTuple):
+    """A parcel that was sent, and nobody has answered yet."""
+
+    parcel: Parcel
+    since: int  # it can only lie behind this place in the stream
 
 
 @dataclass
@@ -96,9 +104,12 @@ async def _send(wishes: Wishes, source: Source, reader: RowReader, sent: Sent) -
                 yield None
             for one in arrived:
                 parcel = _parcel(one, source, reader, subjects, partitions, stem, sent)
-                if len(parcel.content) > most_bytes // 2:
+                if parcel is None:
+                    continue
+                if len(parcel.content) > most_bytes:
                     raise DataError(
-                        f"{source.place(one)}: is too long for the server, which takes {most_bytes:,} bytes"
+                        f"{source.place(one)}: has {len(parcel.content):,} bytes, and an item may have {most_bytes:,} "
+                        "on this server; leave it out, or raise the server's max_payload"
                     )
                 sent.rows += 1
                 yield parcel
@@ -110,11 +121,13 @@ async def _send(wishes: Wishes, source: Source, reader: RowReader, sent: Sent) -
 
 def _parcel(
     one: Arrived, source: Source, reader: RowReader, subjects: Subjects, partitions: int, stem: str, sent: Sent
-) -> Parcel:
-    """A row as a message; the same row of the same file always has the same id."""
+) -> Parcel | None:
+    """A row as a message, None of a blank line; the same row of the same file always has the same id."""
     content = one.content if isinstance(one.content, bytes) else json.dumps(one.content, default=str).encode()
     try:
-        number = partition_of(reader.tangle(source.cells(one) or {}), partitions)
+        if (cells := source.cells(one)) is None:
+            return None
+        number = partition_of(reader.tangle(cells), partitions)
     except DataError:
         number = 0
         sent.unusable += 1
@@ -123,22 +136,22 @@ def _parcel(
 
 
 async def deliver(place: Place, parcels: Iterator[Parcel | None], sent: Sent, rate: float | None = None) -> None:
-    """Send parcels in their order; those that were not confirmed when a connection broke are sent again, in order."""
-    waiting: deque[Parcel] = deque()  # not confirmed yet
-    has_begun, is_over, n_taken, started = False, False, 0, time.monotonic()
+    """Send parcels in their order; when a connection broke, those that the stream does not hold are sent again."""
+    waiting: deque[Waiting] = deque()  # not confirmed yet
+    last: int | None = None  # the highest place in the stream that is known
+    is_over, n_taken, started = False, 0, time.monotonic()
     while True:
-        link = None
+        link, post, n_done = None, None, 0
         try:
             link = await Link.open(place, "kvec send")
-            post, n_done = Post(link), 0
+            last = await _last_place(link, place) if last is None else last
+            waiting = await _missing(link, place, waiting)
+            post = Post(link, last)
             await post.open()
-            has_begun = True
-            for parcel in list(waiting):
+            for parcel, _ in waiting:
                 await post.send(*parcel)
             while not is_over:
-                while n_done < post.first_waiting:
-                    waiting.popleft()
-                    n_done += 1
+                n_done += _drop(waiting, post.first_waiting - n_done)
                 if post.n_waiting >= WINDOW:
                     await post.settle(WINDOW // 2)
                 if rate is not None and (ahead := started + n_taken / rate - time.monotonic()) > 0:
@@ -148,19 +161,51 @@ async def deliver(place: Place, parcels: Iterator[Parcel | None], sent: Sent, ra
                     is_over = True
                 elif isinstance(parcel_or_none, Parcel):
                     n_taken += 1
-                    waiting.append(parcel_or_none)
+                    waiting.append(Waiting(parcel_or_none, post.last))
                     await post.send(*parcel_or_none)
                 else:
                     await asyncio.sleep(0.01)
             await post.settle()
-            sent.again += post.n_again
             return
         except (LinkLost, Refused, DataError) as error:
-            if not has_begun or (isinstance(error, DataError) and link is not None):
+            if isinstance(error, DataError) and (last is None or link is not None):
                 raise
+            if last is None:
+                raise DataError(f"{place.name}: {error}; is the server well?") from None
             if link is not None:
                 say(f"{place.name}: the server was lost ({error}); still trying")
             await asyncio.sleep(PAUSE)
         finally:
+            if post is not None:
+                _drop(waiting, post.first_waiting - n_done)
+                last, sent.again = post.last, sent.again + post.n_again
             if link is not None:
                 await link.close()
+
+
+def _drop(waiting: deque[Waiting], n: int) -> int:
+    """Forget so many that were confirmed."""
+    for _ in range(n):
+        waiting.popleft()
+    return n
+
+
+async def _last_place(link: Link, place: Place) -> int:
+    """The last place in the stream."""
+    try:
+        return int((await link.ask(link.js.stream_info(place.stream))).state.last_seq)
+    except link.js_errors.Error as error:
+        raise LinkLost(str(error)) from None
+
+
+async def _missing(link: Link, place: Place, waiting: deque[Waiting]) -> deque[Waiting]:
+    """Of parcels that were sent without an answer those that are not in the stream, however long ago that was."""
+    if not waiting:
+        return waiting
+    ids = {parcel.headers[MSG_ID] for parcel, _ in waiting}
+    try:
+        async for id in ids_behind(link, place.stream, [Subjects(place.stream, "").items("*")], waiting[0].since):
+            ids.discard(id)
+    except link.js_errors.Error as error:
+        raise LinkLost(str(error)) from None
+    return deque(one for one in waiting if one.parcel.headers[MSG_ID] in ids)

@@ -16,10 +16,10 @@ from urllib.parse import quote
 from kvec.doors.fleet.ground import Subjects
 from kvec.doors.fleet.leases import LeaseLost
 from kvec.doors.fleet.link import EXPECTED, EXPECTED_OF, MSG_ID, Link, Post, Refused
+from kvec.doors.fleet.recalling import ids_behind
 from kvec.words.errors import SettingError
 
 MOST_ID = 512  # signs of an id; of longer ones a hash stands for the rest
-PAGE = 1000  # messages that are read together
 _SAFE = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
@@ -58,16 +58,9 @@ class FencedSink:
 
     async def recall(self, since: int) -> None:
         """Read the ids of all that was added behind a place in the stream."""
-        link = self._link
         wanted = [self._subjects.decisions(self._number), self._subjects.letters(self._number)]
-        reader = await link.ask(self._reader(wanted, since))
-        pending = (await link.ask(reader.consumer_info())).num_pending
-        while pending > 0:
-            for message in await link.ask(reader.fetch(min(PAGE, pending), timeout=5)):
-                pending -= 1
-                if message.headers and MSG_ID in message.headers:
-                    self.known.add(message.headers[MSG_ID])
-        await link.ask(reader.unsubscribe())
+        async for id in ids_behind(self._link, self._subjects.sink, wanted, since):
+            self.known.add(id)
 
     async def send(self, rows: list[tuple[str, bytes]], is_letter: bool = False) -> int:
         """Send rows by id, but for those that are there; how many were."""
@@ -102,13 +95,6 @@ class FencedSink:
         except self._link.js_errors.NotFoundError:
             return 0, {}
         return int(message.seq), json.loads(message.data)
-
-    async def _reader(self, wanted: list[str], since: int) -> Any:
-        api = self._link.api
-        return await self._link.js.pull_subscribe("", stream=self._subjects.sink, config=api.ConsumerConfig(
-            deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=since + 1, headers_only=True,
-            ack_policy=api.AckPolicy.NONE, filter_subjects=wanted, inactive_threshold=60,
-        ))  # fmt: skip
 
 
 def marked_id(id: str) -> str:

@@ -7,6 +7,8 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from kvec.decide.deployed import Deployed
@@ -65,13 +67,14 @@ class Work:
         self._n_unsaved = 0  # items since the newest of them
         self._saved_at = time.monotonic()
         self._newest: float | None = None  # time of the newest item
+        self._wall = 0.0  # when the server took the newest message
         self._reply = ""  # to acknowledge the newest item with
         self.position = 0
 
     async def open(self, link: Link, leases: Leases, states: States, group: str, wake: Callable[[], None]) -> None:
         """Go on where the last owner's newest state stopped."""
         self._leases, self._states = leases, states
-        self._most_bytes = min(self._manner.most_bytes, link.most_bytes // 8)  # what is said of an item fits too
+        self._most_bytes = min(self._manner.most_bytes, link.most_bytes)
         self._sink = FencedSink(link, self._subjects, self.number, group)
         await self._sink.fence(leases.me, self.lease.epoch)
         if self.lease.state:
@@ -114,18 +117,19 @@ class Work:
         for i, one in enumerate(messages):
             if one.is_close:
                 await self._take(messages[start:i])
-                await self._send(self.stream.close(time.time()))
+                await self._send(self.stream.close(one.wall))
                 start = i + 1
         await self._take(messages[start:])
         if messages:
-            self.position, self._reply = messages[-1].number, messages[-1].reply
+            self.position, self._reply, self._wall = messages[-1].number, messages[-1].reply, messages[-1].wall
             self._n_unsaved += len(messages)
         return bool(messages)
 
     async def tick(self) -> None:
-        """Let time pass."""
-        now = time.time()
-        await self._send(self.stream.tick(now if self._manner.by_wall else None, now))
+        """Let time pass; while items wait to be read, no further than to the newest that was."""
+        now = self._intake.now()
+        wall = self._wall if now is None else now
+        await self._send(self.stream.tick(wall if self._manner.by_wall else None, wall))
         if self._watcher is not None:
             self._watcher.look(self.stream)
 
@@ -174,32 +178,40 @@ class Work:
     # -- parts --------------------------------------------------------------------------------------------------
 
     async def _take(self, messages: Sequence[Message]) -> None:
-        items: list[Item] = []
+        items: list[tuple[float, Item]] = []
         letters: list[tuple[str, bytes]] = []
         for one in messages:
             try:
                 if len(one.content) > self._most_bytes:
                     raise DataError(f"is longer than {self._most_bytes:,} bytes")
                 cells = self._json.cells(one.content)
-                if cells is None:
-                    raise DataError("the message is empty")
-                item = self.reader.item(cells)
+                item = None if cells is None else self.reader.item(cells)
             except DataError as problem:
                 letters.append((f"letter {one.number}", self._letter(one, problem)))
                 continue
             if item is not None:
-                items.append(item)
+                items.append((one.wall, item))
         if letters:
             self._tally.letters += await self._sink.send(letters, is_letter=True)
         if not messages:
             return
         self._tally.items += len(items)
-        decisions = self.stream.feed_many(items, time.time())
+        decisions = self._fed(items)
         if items:
-            self._newest = items[-1].time
+            self._newest = items[-1][1].time
             if self._watcher is not None:
-                self._watcher.arrived(items)
+                self._watcher.arrived([item for _, item in items])
         await self._send(decisions)
+
+    def _fed(self, items: Sequence[tuple[float, Item]]) -> list[Decision]:
+        """Feed items, each at the moment when the server took it where that matters: read again, they fall the same."""
+        if self.stream.limits.idle is None:
+            return self.stream.feed_many([item for _, item in items])
+        return [
+            decision
+            for wall, some in groupby(items, itemgetter(0))
+            for decision in self.stream.feed_many([item for _, item in some], wall)
+        ]
 
     async def _send(self, decisions: Sequence[Decision]) -> None:
         if not decisions:
