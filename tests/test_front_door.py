@@ -14,6 +14,7 @@ import tomllib
 import venv
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -67,8 +68,10 @@ def test_the_python_example_of_the_readme(
     code = python_of_readme()
     assert len([line for line in code.splitlines() if line.strip()]) <= 18
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
-    assert "hm=" in capsys.readouterr().out
+    left: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), left)
+    assert capsys.readouterr().out.count("%") >= 5
+    assert left["model"].evaluate(left["unseen"]).hm > 0.8, "the first thing that people see works"
     assert (tmp_path / "model" / "kvec.json").exists()
     assert kvec.resume(tmp_path / "flows.state").n_live > 0
 
