@@ -15,7 +15,7 @@ help:
 	@echo "make check    ruff, mypy and the rule of imports"
 	@echo "make format   let ruff tidy up"
 	@echo "make bench    speed and memory of reading and training, on an idle machine (DATA=table, SCHEMA=toml)"
-	@echo "make flink    create .venv-flink for jobs on Flink and their tests (they need Java 17 too)"
+	@echo "make flink    create .venv-flink for .venv-flink/bin/kvec flink and its tests (they need Java 17 too)"
 	@echo "make audit    known weaknesses of installed packages; asks pypi.org, or OSV=http://mirror/v1/query"
 	@echo "make clean    remove what was made"
 
@@ -51,9 +51,10 @@ bench: $(READY)
 
 flink: .venv-flink/.ready
 
-.venv-flink/.ready: constraints-flink.txt
+.venv-flink/.ready: constraints-flink.txt pyproject.toml
 	$(PYTHON) -m venv .venv-flink
 	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-flink.txt
+	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch .venv-flink/.ready
 
 audit: $(READY)

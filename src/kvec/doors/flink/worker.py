@@ -45,7 +45,8 @@ class Task:
 
 def pyflink(module: str = "") -> Any:
     """A module of PyFlink, which only those have who run jobs."""
-    return need(f"pyflink.{module}" if module else "pyflink", "kvec flink needs", "flink")
+    apart = " in an environment of its own, since it wants older packages (in a clone: make flink)"
+    return need(f"pyflink.{module}" if module else "pyflink", "kvec flink needs", "flink", apart)
 
 
 def bad_rows() -> Any:
