@@ -193,6 +193,22 @@ def test_decisions_that_were_told_stand_though_rounding_sees_it_else() -> None:
     assert sure.do("1", again, kept, "close", 0.0).decisions == []
 
 
+def test_a_decision_that_falls_earlier_when_done_again_is_not_told_twice() -> None:
+    """The log says later that it was told; what nobody was told of is told still."""
+    wavering, sure = (_Always(MODEL, dtype="float64", threshold=0.5) for _ in range(2))
+    wavering.says, sure.says = 1.0, 0.0
+    kept = Kept()
+    tangle = wavering.begin(kept)
+    for time, keys in enumerate(("ab", "a")):
+        wavering.wait(tangle, b"\n".join(row_of(made(1, key, float(time))) for key in keys), kept)
+        told = wavering.do("1", tangle, kept, "feed", 0.0).decisions
+        wavering.says = 0.0  # at the second item of a it halts
+    assert [(one.key, one.n_observed) for one in told] == [("a", 2)]
+    again, untold = sure.restore("1", kept)
+    assert again is not None and [one.key for one in untold] == ["b"]
+    assert sure.do("1", again, kept, "close", 0.0).decisions == []
+
+
 def test_logs_stay_short() -> None:
     watcher, kept = Watcher(keeper_of(changed(MODEL, "visibility.window=4")), HERE), Kept()
     for i in range(200):
