@@ -45,6 +45,14 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
     assert said in refused("flink", lively.model, *(word for pair in common.items() for word in pair))
 
 
+def test_it_does_not_go_on_over_files_that_have_changed(
+    lively: Trained, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    (tmp_path / "_metadata").write_bytes(b"\x00\x0eSource: slices\x00\x1ckvec-slices-0123456789abcdef")
+    said = refused("flink", lively.model, "--source", lively.items, "--sink", tmp_path / "out", "--from", tmp_path)
+    assert f"(new or changed since then: {Path(lively.items).name})" in said
+
+
 @pytest.mark.skipif(importlib.util.find_spec("pyflink") is not None, reason="pyflink is here")
 def test_without_flink_it_says_how_to_install_it(lively: Trained, tmp_path: Path, refused: Callable[..., str]) -> None:
     said = refused("flink", lively.model, "--source", lively.items, "--sink", tmp_path / "out")
@@ -80,4 +88,6 @@ def test_a_trace_is_told_on_one_line() -> None:
     kafka = "Could not found the Java class 'org.apache.flink.connector.kafka.source.KafkaSource.builder'."
     assert explained(kafka).endswith("--jar flink-sql-connector-kafka-….jar")
     assert explained("Caused by: java.net.ConnectException: Connection refused").endswith("running there?")
+    other = "Caused by: java.X: Cannot map checkpoint/savepoint state for operator 17 to the new program"
+    assert "of files that have changed; name that, or leave out --from" in explained(other)
     assert explained("") == "no more is known"

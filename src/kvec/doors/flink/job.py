@@ -68,7 +68,7 @@ def _blocks(env: Any, plan: Plan) -> Any:
         sequences = pyflink("datastream.connectors.number_seq")
         numbers = sequences.NumberSequenceSource(0, plan.source.n)  # the last one marks the end
         slices = env.from_source(numbers, without, "slices", types.LONG())
-        slices = slices.uid("kvec-slices").set_parallelism(1)
+        slices = slices.uid(plan.source.uid).set_parallelism(1)
         read = slices.flat_map(Reading(plan.task, plan.source)).set_parallelism(1)
         return read.name("kvec: read").uid("kvec-read")
     parts = urlsplit(plan.source)

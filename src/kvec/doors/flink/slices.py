@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os import SEEK_END
 from pathlib import Path
 
 from kvec.doors.flink.parting import Parting
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_files import ParquetFile
+from kvec.read.arriving_known import KNOWN, digest
 from kvec.read.files import ENDINGS, ending
 from kvec.read.rows import require_columns
 from kvec.words.errors import DataError, SettingError
@@ -17,15 +19,21 @@ from kvec.words.schema import Schema
 SLICE_BYTES = 128 << 10  # of lines
 SLICE_ROWS = 1024  # of a table
 FORMS = ("NDJSON", "Parquet")
+SHOWN = 5  # files that a message names
+UID = "kvec-slices-"  # how the source's name in Flink's state begins
+MARK = 16  # letters of a file's mark
+MOST_MARKS = 1000  # files that have a mark of their own in it; Flink takes 64 KB
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One file, with as many slices as it had when the job was made."""
+    """One file as it was when the job was made: no more than its size is read, and by its mark it is known again."""
 
     path: str
     form: str
     slices: int
+    size: int  # bytes of lines, or rows of a table
+    mark: str
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,12 @@ class Slices:
         """How many there are."""
         return sum(piece.slices for piece in self.pieces)
 
+    @property
+    def uid(self) -> str:
+        """The source's name in Flink's state: a state of other files, or of another cut, does not fit it."""
+        marks = "-".join(piece.mark for piece in self.pieces)
+        return UID + (marks if len(self.pieces) <= MOST_MARKS else digest(marks.encode()))
+
     def read(self, number: int, schema: Schema) -> list[bytes]:
         """The rows of one slice, as lines of JSON."""
         for piece in self.pieces:
@@ -48,8 +62,9 @@ class Slices:
                 break
             number -= piece.slices
         if piece.form == "Parquet":
-            return _parquet(Path(piece.path), schema).lines(number * self.slice_rows, self.slice_rows)
-        return _lines(piece.path, number * self.slice_bytes, (number + 1) * self.slice_bytes)
+            start = number * self.slice_rows
+            return _parquet(Path(piece.path), schema).lines(start, min(self.slice_rows, piece.size - start))
+        return _lines(piece, number * self.slice_bytes, min((number + 1) * self.slice_bytes, piece.size))
 
 
 class Endings:
@@ -90,15 +105,52 @@ def slices_of(
     return Slices(tuple(_piece(one, schema, slice_bytes, slice_rows) for one in paths), slice_bytes, slice_rows)
 
 
+def require_same_files(state: Path, slices: Slices) -> None:
+    """Refuse to go on from a savepoint or checkpoint of other files; Flink would, and say no more than that."""
+    uid = _uid_in((state / "_metadata").read_bytes())
+    if uid in ("", slices.uid):  # without one it is for Flink to refuse
+        return
+    before = uid.removeprefix(UID).split("-")
+    changed = [Path(piece.path).name for piece in slices.pieces if piece.mark not in before]
+    told = ", ".join(changed[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
+    what = f"new or changed since then: {told}" if changed else "some that it had are gone"
+    if len(before[0]) != MARK:
+        what = "of so many it is not known which"
+    raise SettingError(
+        f"--from {state}: was made from other files than --source names ({what}); put them back as they were, and "
+        "what was added elsewhere; or begin anew without --from, and with an empty --sink"
+    )
+
+
+def _uid_in(metadata: bytes) -> str:
+    """The name of the source that read slices, in what Flink tells of a state: text behind its length, two bytes."""
+    at = metadata.find(UID.encode())
+    return "" if at < 2 else metadata[at : at + int.from_bytes(metadata[at - 2 : at])].decode("ascii", "replace")
+
+
 def _piece(path: Path, schema: Schema, slice_bytes: int, slice_rows: int) -> Piece:
     form = _form(path)
     if form == "Parquet":
         file = _parquet(path, schema)
         require_columns(str(path), file.columns, RowReader(schema).columns)
-        return Piece(str(path), form, -(-file.height // slice_rows))
+        return _marked(path, form, file.height, slice_rows)
     if form == "NDJSON":
-        return Piece(str(path), form, -(-path.stat().st_size // slice_bytes))
+        return _marked(path, form, path.stat().st_size, slice_bytes)
     raise SettingError(f"{path}: Flink reads .ndjson and .parquet files, unpacked; turn it into one of these")
+
+
+def _marked(path: Path, form: str, size: int, slice_size: int) -> Piece:
+    """A piece, known by its name and size, how it is cut, and its first and last bytes."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(KNOWN)
+            end = size if form == "NDJSON" else file.seek(0, SEEK_END)
+            file.seek(max(end - KNOWN, 0))
+            tail = file.read(min(end, KNOWN))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    known = repr((path.name, form, size, slice_size, digest(head[:end]), digest(tail)))
+    return Piece(str(path), form, -(-size // slice_size), size, digest(known.encode())[:MARK])
 
 
 def _form(path: Path) -> str:
@@ -111,16 +163,19 @@ def _parquet(path: Path, schema: Schema) -> ParquetFile:
     return ParquetFile(path, [name for name, _ in reader.columns], reader.names)
 
 
-def _lines(path: str, start: int, end: int) -> list[bytes]:
-    """The lines that begin at these bytes of a file."""
+def _lines(piece: Piece, start: int, end: int) -> list[bytes]:
+    """The lines that begin at these bytes of a file, of which nothing behind its size is read."""
+    path = piece.path
     try:
         with open(path, "rb") as file:
+            if file.seek(0, SEEK_END) < piece.size:
+                raise DataError(f"{path}: has become shorter since the job was sent; put the whole file back")
             file.seek(max(start - 1, 0))
             if start:
                 file.readline()  # of the slice before, unless that ended with a line
             content = file.read(max(end - file.tell(), 0))
             if content and not content.endswith(b"\n"):
-                content += file.readline()
+                content += file.readline(max(piece.size - file.tell(), 0))
     except OSError as error:
         raise DataError(f"{path}: cannot be read by this worker: {error.strerror}") from None
     return content.splitlines()

@@ -12,7 +12,7 @@ from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors.flink.job import Plan, build
 from kvec.doors.flink.places import newest_state, require_sink, require_source
-from kvec.doors.flink.slices import slices_of
+from kvec.doors.flink.slices import require_same_files, slices_of
 from kvec.doors.flink.watching import Manner
 from kvec.doors.flink.worker import Task, pyflink
 from kvec.doors.messages import one_line, say
@@ -75,6 +75,8 @@ def submit(wishes: FlinkWishes) -> int:
     slices = slices_of(wishes.source, model.schema) if is_files else None
     if slices is not None and not slices.n:
         raise DataError(f"{wishes.source}: has no rows")
+    if slices is not None and wishes.start_from is not None:
+        require_same_files(newest_state(wishes.start_from.resolve()), slices)
     settings = settings_of(wishes, is_files)
     pyflink()
     task = Task(
@@ -156,6 +158,10 @@ def explained(trace: str) -> str:
     cause = one_line((causes or lines or ["no more is known"])[-1])
     if "connector.kafka" in trace and ("Java class" in trace or "ClassNotFound" in trace or "NoClassDef" in trace):
         return "kafka:// needs Flink's connector, which is a jar of its own: --jar flink-sql-connector-kafka-….jar"
+    if "Cannot map checkpoint/savepoint state" in trace:
+        return (
+            "the state of --from is of another --source, or of files that have changed; name that, or leave out --from"
+        )
     if "Connection refused" in trace:
         return f"{cause}; is the JobManager running there?"
     return cause
