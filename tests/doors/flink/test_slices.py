@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.stories import MODEL
 
-from kvec.doors.flink.parting import Parting
+from kvec.doors.flink.parting import Parting, bad_line
 from kvec.doors.flink.slices import Endings, Piece, Slices, require_same_files, slices_of
 from kvec.words.errors import DataError, SettingError
 from kvec.words.schema import Field, Schema
@@ -110,7 +110,7 @@ def test_a_state_goes_on_with_the_files_that_it_was_made_from_and_no_others(tmp_
     assert "(new or changed since then: a.ndjson, b.parquet)" in said()
     for number in range(9):
         shutil.copy(here / "a.ndjson", moved / f"n{number}.ndjson")
-    assert "a.ndjson, b.parquet, n0.ndjson, n1.ndjson, n2.ndjson and 6 more" in said()
+    assert "a.ndjson, b.parquet, n0.ndjson, n1.ndjson, n2.ndjson, n3.ndjson, n4.ndjson, n5.ndjson and 3 more" in said()
 
 
 def test_a_state_of_another_source_is_left_to_flink(tmp_path: Path) -> None:
@@ -151,9 +151,55 @@ def test_a_large_tangle_is_parted_by_key_or_by_a_column() -> None:
     assert by_column(b"  ") is None
 
 
+@pytest.mark.parametrize("ending", ["ndjson", "parquet"])
+def test_the_column_by_which_tangles_are_split_is_read_and_must_be_there(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"items.{ending}"
+    frame = pl.DataFrame([{"tangle": 7, "key": f"k{i}", "time": 1.0, "size": i, "way": f"w{i % 3}"} for i in range(60)])
+    frame.write_parquet(path) if ending == "parquet" else frame.write_ndjson(path)
+    slices = slices_of(str(path), SCHEMA, by="way", slice_rows=20)
+    blocks = [dict(Parting(SCHEMA, 100, "way").blocks(slices.read(number, SCHEMA))) for number in range(slices.n)]
+    assert {len(found) for found in blocks} == {3}
+    with pytest.raises(
+        DataError, match=r"there is no column 'wya' \(--split-by\); columns: tangle, key, time, size, way"
+    ):
+        slices_of(str(path), SCHEMA, by="wya")
+
+
+def test_a_first_slice_without_a_whole_row_says_nothing_of_columns(tmp_path: Path) -> None:
+    path = tmp_path / "items.ndjson"
+    path.write_text("broken\n\n")
+    assert slices_of(str(path), SCHEMA, by="way").n == 1
+
+
 def test_rows_without_a_name_go_where_they_are_told() -> None:
     rows = [b"broken", b'{"key": 1}', b"", b'{"tangle": "t", "key": 1}']
-    assert dict(Parting(MODEL.schema).blocks(rows)) == {"": b'broken\n{"key": 1}', "t": rows[3]}
+    part = Parting(MODEL.schema)
+    assert dict(part.blocks(rows)) == {"": b'broken\n{"key": 1}', "t": rows[3]}
+    told = dict(part.refused(b'broken\n{"key": 1}'))
+    assert "is not JSON" in told[b"broken"] and "column 'tangle': is empty" in told[b'{"key": 1}']
+    assert part.refused(b"") == [], "their end"
+
+
+def test_a_tangle_may_have_the_empty_name() -> None:
+    row = b'{"tangle": "", "key": 1}'
+    assert dict(Parting(MODEL.schema).blocks([b"broken", row])) == {"": b"broken", "#": row}
+
+
+@pytest.mark.parametrize("row", [b'{"tangle": 7, "key": 1}', b'{"tangle": 7, "key": 1, "way": null}'])
+def test_a_row_without_the_column_of_the_split_is_refused(row: bytes) -> None:
+    """Though it would be an item, nobody knows of which part."""
+    part = Parting(MODEL.schema, 4, "way")
+    assert dict(part.blocks([row])) == {"": row}
+    assert part.refused(row) == [(row, "column 'way' (--split-by): is empty or not there; each row needs its part")]
+
+
+def test_half_a_surrogate_pair_is_a_name_as_any_other() -> None:
+    r"""JSON may hold it as \ud800; UTF-8, which Flink writes, may not."""
+    row = rb'{"tangle": "\ud800", "key": "\ud801", "way": "\ud802"}'
+    for part in (Parting(MODEL.schema), Parting(MODEL.schema, 4), Parting(MODEL.schema, 4, "way")):
+        [(name, rows)] = part.blocks([row])
+        assert name.encode().startswith(rb"\ud800") and rows == row
+    assert bad_line(b"x", "\ud800").encode()
 
 
 def test_behind_the_last_slice_all_tangles_end_also_those_that_another_worker_read(tmp_path: Path) -> None:

@@ -134,6 +134,17 @@ def test_rows_that_cannot_be_used_are_told_and_do_no_harm() -> None:
     assert row == late and "'soon' is no time" in problem
 
 
+def test_half_a_surrogate_pair_is_kept_and_restored() -> None:
+    model, name, value = changed(MODEL, "visibility.window=4"), r"\ud800", made(1, "", 0.0).value
+    cluster = Cluster(keeper_of(model, threshold=1.0), HERE, 1)
+    for n in (1, 100):  # in the log, and in a whole state
+        rows = [row_of(Item("\ud800", f"\ud801{i % 5}", value, 1.0)) for i in range(n)]
+        cluster.take(name, b"\n".join(rows))
+        cluster.restart(keeper_of(model, threshold=1.0), HERE, 1)
+    assert cluster.kept[name].content is not None
+    assert {one.key for one in cluster.end().decisions} == {f"\ud801{i}" for i in range(5)}
+
+
 def test_a_newer_model_takes_over() -> None:
     """Open sequences are left to the old model, as in one stream that is taken over."""
     items = [made(1, key, float(i)) for i, key in enumerate("abab")]

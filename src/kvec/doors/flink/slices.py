@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
+from typing import Any
 
 from kvec.doors.flink.parting import Parting
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_files import ParquetFile
+from kvec.read.arriving_forms import JsonLines
 from kvec.read.arriving_known import KNOWN, digest
 from kvec.read.files import ENDINGS, ending
 from kvec.read.rows import require_columns
@@ -19,7 +22,7 @@ from kvec.words.schema import Schema
 SLICE_BYTES = 128 << 10  # of lines
 SLICE_ROWS = 1024  # of a table
 FORMS = ("NDJSON", "Parquet")
-SHOWN = 5  # files that a message names
+SHOWN = 8  # files or columns that a message names
 UID = "kvec-slices-"  # how the source's name in Flink's state begins
 MARK = 16  # letters of a file's mark
 MOST_MARKS = 1000  # files that have a mark of their own in it; Flink takes 64 KB
@@ -43,6 +46,7 @@ class Slices:
     pieces: tuple[Piece, ...]
     slice_bytes: int = SLICE_BYTES
     slice_rows: int = SLICE_ROWS
+    by: str = ""  # a column beside those of the schema
 
     @property
     def n(self) -> int:
@@ -63,7 +67,7 @@ class Slices:
             number -= piece.slices
         if piece.form == "Parquet":
             start = number * self.slice_rows
-            return _parquet(Path(piece.path), schema).lines(start, min(self.slice_rows, piece.size - start))
+            return _parquet(Path(piece.path), schema, self.by).lines(start, min(self.slice_rows, piece.size - start))
         return _lines(piece, number * self.slice_bytes, min((number + 1) * self.slice_bytes, piece.size))
 
 
@@ -93,16 +97,20 @@ class Endings:
 
 
 def slices_of(
-    given: str, schema: Schema, slice_bytes: int = SLICE_BYTES, slice_rows: int = SLICE_ROWS
-) -> Slices:  # fmt: skip
-    """The slices of a file, or of all files of a folder by the order of their names."""
+    given: str, schema: Schema, by: str = "", slice_bytes: int = SLICE_BYTES, slice_rows: int = SLICE_ROWS
+) -> Slices:
+    """The slices of a file, or of all files of a folder by the order of their names.
+
+    `by` is a column by which tangles are split, and must be there.
+    """
     path = Path(given).resolve()
     paths = sorted(one for one in path.iterdir() if _form(one)) if path.is_dir() else [path]
     if not path.exists():
         raise SettingError(f"{path}: no such file")
     if not paths:
         raise SettingError(f"{path}: has no .ndjson or .parquet file in it")
-    return Slices(tuple(_piece(one, schema, slice_bytes, slice_rows) for one in paths), slice_bytes, slice_rows)
+    pieces = tuple(_piece(one, schema, by, slice_bytes, slice_rows) for one in paths)
+    return Slices(pieces, slice_bytes, slice_rows, by)
 
 
 def require_same_files(state: Path, slices: Slices) -> None:
@@ -112,8 +120,7 @@ def require_same_files(state: Path, slices: Slices) -> None:
         return
     before = uid.removeprefix(UID).split("-")
     changed = [Path(piece.path).name for piece in slices.pieces if piece.mark not in before]
-    told = ", ".join(changed[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
-    what = f"new or changed since then: {told}" if changed else "some that it had are gone"
+    what = f"new or changed since then: {_some(changed)}" if changed else "some that it had are gone"
     if len(before[0]) != MARK:
         what = "of so many it is not known which"
     raise SettingError(
@@ -128,14 +135,19 @@ def _uid_in(metadata: bytes) -> str:
     return "" if at < 2 else metadata[at : at + int.from_bytes(metadata[at - 2 : at])].decode("ascii", "replace")
 
 
-def _piece(path: Path, schema: Schema, slice_bytes: int, slice_rows: int) -> Piece:
+def _piece(path: Path, schema: Schema, by: str, slice_bytes: int, slice_rows: int) -> Piece:
     form = _form(path)
     if form == "Parquet":
-        file = _parquet(path, schema)
+        file = _parquet(path, schema, by)
         require_columns(str(path), file.columns, RowReader(schema).columns)
+        if by:
+            _require_split(path, file.columns, by)
         return _marked(path, form, file.height, slice_rows)
     if form == "NDJSON":
-        return _marked(path, form, path.stat().st_size, slice_bytes)
+        piece = _marked(path, form, path.stat().st_size, slice_bytes)
+        if by:
+            _require_split(path, _columns(_lines(piece, 0, min(slice_bytes, piece.size))), by)
+        return piece
     raise SettingError(f"{path}: Flink reads .ndjson and .parquet files, unpacked; turn it into one of these")
 
 
@@ -158,9 +170,27 @@ def _form(path: Path) -> str:
     return form if form in FORMS and path.suffix != ".gz" else ""
 
 
-def _parquet(path: Path, schema: Schema) -> ParquetFile:
+def _parquet(path: Path, schema: Schema, by: str) -> ParquetFile:
     reader = RowReader(schema)
-    return ParquetFile(path, [name for name, _ in reader.columns], reader.names)
+    return ParquetFile(path, [*(name for name, _ in reader.columns), *([by] if by else [])], reader.names)
+
+
+def _columns(lines: Sequence[bytes]) -> list[str]:
+    """The columns that some row has; none where no row is whole."""
+    found: dict[str, Any] = {}
+    for line in lines:
+        with suppress(DataError):
+            found |= JsonLines().cells(line) or {}
+    return list(found)
+
+
+def _require_split(path: Path, columns: Sequence[str], by: str) -> None:
+    if columns and by not in columns:
+        raise DataError(f"{path}: there is no column {by!r} (--split-by); columns: {_some(columns)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 def _lines(piece: Piece, start: int, end: int) -> list[bytes]:

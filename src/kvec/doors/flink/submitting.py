@@ -72,7 +72,7 @@ def submit(wishes: FlinkWishes) -> int:
     Stream(model, limits, wishes.threshold)  # what cannot be is refused
     for path in wishes.take_over_from:
         require_same_items(load_deployed(path).schema, model.schema, str(wishes.model), str(path))
-    slices = slices_of(wishes.source, model.schema) if is_files else None
+    slices = slices_of(wishes.source, model.schema, wishes.split_by) if is_files else None
     if slices is not None and not slices.n:
         raise DataError(f"{wishes.source}: has no rows")
     if slices is not None and wishes.start_from is not None:
