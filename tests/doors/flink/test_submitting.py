@@ -15,6 +15,7 @@ from kvec.doors.flink.submitting import explained, settings_of
 from kvec.doors.flink.wishes import FlinkWishes
 from kvec.words.errors import SettingError
 
+ATTEMPTS = "restart-strategy.exponential-delay.attempts-before-reset-backoff"
 WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
 
 
@@ -70,10 +71,11 @@ def test_settings_that_are_given_go_before_ours(tmp_path: Path) -> None:
     assert found["state.backend.type"] == "hashmap"
     assert found["execution.checkpointing.dir"] == tmp_path.resolve().as_uri()
     assert found["execution.checkpointing.interval"] == "30000ms"
-    assert found["restart-strategy.exponential-delay.attempts-before-reset-backoff"] == "10", "it does not try for ever"
+    assert found[ATTEMPTS] == "10", "it does not try for ever"
     remote = settings_of(replace(WISHES, cluster="here:8081", linger=0.05), False)
     assert (remote["rest.address"], remote["rest.port"], remote["execution.target"]) == ("here", "8081", "remote")
     assert remote["python.fn-execution.bundle.time"] == "50"
+    assert remote[ATTEMPTS] == "20"
 
 
 def test_only_whole_checkpoints_are_gone_on_with(tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ from kvec.words.plain import require_choice
 
 BLOCKS = 16  # slices, or blocks of rows, that go to a worker at once; of single rows it is Flink's own thousand
 
-ATTEMPTS = 10  # restarts before the job fails and says why; Flink counts anew after an hour without a failure
+# Restarts before the job fails and says why: two minutes of them here, twelve on a cluster, where a machine that is
+# gone may come back. Flink counts anew after an hour without a failure.
+ATTEMPTS_HERE, ATTEMPTS = 10, 20
 
 
 def submit(wishes: FlinkWishes) -> int:
@@ -88,7 +90,9 @@ def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
         "execution.checkpointing.mode": "EXACTLY_ONCE",
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
         "restart-strategy.type": "exponential-delay",
-        "restart-strategy.exponential-delay.attempts-before-reset-backoff": str(ATTEMPTS),
+        "restart-strategy.exponential-delay.attempts-before-reset-backoff": str(
+            ATTEMPTS_HERE if wishes.cluster == "local" else ATTEMPTS
+        ),
     }
     if wishes.checkpoints is not None:
         settings["execution.checkpointing.dir"] = wishes.checkpoints.resolve().as_uri()
