@@ -31,11 +31,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(script: str, out: Path, *words: str | Path) -> Any:
-    done = subprocess.run(
+def ran(script: str, out: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "flink" / script), *map(str, words), "-o", str(out)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False,
     )  # fmt: skip
+
+
+def run(script: str, out: Path, *words: str | Path) -> Any:
+    done = ran(script, out, *words)
     assert done.returncode == 0, done.stderr
     assert json.loads(out.read_text()) == json.loads(done.stdout)
     return json.loads(done.stdout)
@@ -56,3 +60,15 @@ def test_what_splitting_costs_and_what_a_state_weighs(data: Path, tmp_path: Path
     said = run("state.py", tmp_path / "state.json", "--work", tmp_path)
     assert said["items"] == pl.read_parquet(tmp_path / "items.parquet").height
     assert said["state_at_most"]["bytes"] > said["written_bytes_of_an_item"]["log"] > 0
+
+
+def test_what_was_lost_doubled_or_different_is_a_failure(tmp_path: Path) -> None:
+    """All steps are done, and lie in the work folder."""
+    well = {"lost": 0, "doubled": 0, "unknown": 0, "different": 0}
+    done = {"items": {}, "alone": {}, "flink": well, "killed": well, "rescaled": well, "latency": {}}
+    for killed, code in ((well, 0), (well | {"lost": 3, "different": 1}, 1)):
+        (tmp_path / "show.json").write_text(json.dumps(done | {"killed": killed}))
+        ended = ran("show.py", tmp_path / "out.json", "fgnet.parquet", "--work", tmp_path)
+        assert ended.returncode == code, ended.stderr
+        assert json.loads((tmp_path / "out.json").read_text())["killed"] == killed, "told all the same"
+    assert ended.stderr.strip() == "not what one process says: killed 3 lost, killed 1 different"

@@ -32,26 +32,33 @@ from cluster import Cluster, missing  # isort: skip
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ("tangle", "key", "sequence", "label", "n_observed", "length", "reason")
+COMPARED = ("flink", "killed", "rescaled")  # steps that are held against one process
+FAULTS = ("lost", "doubled", "unknown", "different")
 PATIENCE = 3600.0
 
 
 def main() -> None:
     given = arguments()
-    if reason := missing(given.python):
-        raise SystemExit(reason)
     work = Path(given.work)
     work.mkdir(parents=True, exist_ok=True)
     results = Results(work / "show.json", origin(given.data, "--work", "--python", "-o"))
     show = Show(given, work, results)
-    results.step("items", show.prepare)
-    results.step("alone", show.alone)
-    results.step("flink", show.steady)
-    results.step("killed", show.killed)
-    results.step("rescaled", show.rescaled)
-    results.step("latency", show.latency)
+    steps = {"items": show.prepare, "alone": show.alone, "flink": show.steady, "killed": show.killed,
+             "rescaled": show.rescaled, "latency": show.latency}  # fmt: skip
+    if steps.keys() - results.done and (reason := missing(given.python)):
+        raise SystemExit(reason)
+    for name, do in steps.items():
+        results.step(name, do)
     text = json.dumps(results.done, indent=1)
     (Path(given.out) if given.out else HERE / "show.json").write_text(text + "\n", encoding="utf-8")
     print(text)
+    if found := faults(results.done):
+        raise SystemExit(f"not what one process says: {', '.join(found)}")
+
+
+def faults(done: dict[str, Any]) -> list[str]:
+    """What Flink lost, doubled or said otherwise, step by step."""
+    return [f"{name} {done[name][what]} {what}" for name in COMPARED for what in FAULTS if done[name][what]]
 
 
 def arguments() -> argparse.Namespace:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kvec.decide.deployed import Deployed, load_deployed
-from kvec.decide.operating import OperatingPoint
+from kvec.decide.models import named
 from kvec.decide.stream import Stream
 from kvec.doors.incoming import open_source
 from kvec.doors.keeping import Keeper
@@ -134,7 +134,7 @@ def _check(wishes: Wishes) -> None:
 def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> Deployed | None:
     """A state is gone on with by what it was made with; only a newer model that is to take over may differ."""
     require_same_limits(stream.limits, limits, str(wishes.state))
-    is_same = _settled(stream.model) == _settled(model)
+    is_same = named(stream.model) == named(model)
     if wishes.take_over and not is_same:
         require_same_items(stream.model.schema, model.schema, str(wishes.model), str(wishes.state))
         return model
@@ -151,11 +151,6 @@ def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str,
     if wishes.threshold is not None and wishes.threshold != stream.note.get("threshold"):
         raise SettingError(f"--threshold cannot change in {wishes.state}; leave it out, or name a new --state")
     return None
-
-
-def _settled(model: Deployed) -> tuple[str, OperatingPoint, dict[str, Any]]:
-    """All that decisions depend on."""
-    return model.hash, model.operating_point, model.unknown.to_plain()
 
 
 def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: Wishes, keeper: Keeper | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.stories import MODEL
 
-from kvec.doors.flink.parting import Parting
-from kvec.doors.flink.slices import Endings, slices_of
-from kvec.words.errors import SettingError
+from kvec.doors.flink.parting import Parting, bad_line
+from kvec.doors.flink.slices import Endings, Piece, Slices, require_same_files, slices_of
+from kvec.words.errors import DataError, SettingError
 from kvec.words.schema import Field, Schema
 
 SCHEMA = Schema(key=("key",), tangle="tangle", time="time", values=(Field("size", kind="binned"),))
@@ -44,6 +45,89 @@ def test_a_folder_is_read_by_name_whatever_the_form(tmp_path: Path) -> None:
     assert keys == {"0": [b"k0", b"k2", b"k4", b"k6", b"k8"], "1": [b"k1", b"k3", b"k5", b"k7", b"k9"]}
 
 
+@given(lines=st.lists(st.binary(min_size=1, max_size=9).map(lambda raw: raw.hex().encode()), min_size=1),
+       size=st.integers(1, 40), ends=st.booleans())  # fmt: skip
+def test_what_comes_after_the_job_was_made_is_not_read(
+    lines: list[bytes], size: int, ends: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "items.ndjson"
+    path.write_bytes(b"\n".join(lines) + b"\n" * ends)
+    slices = slices_of(str(path), SCHEMA, slice_bytes=size)
+    with path.open("ab") as more:
+        more.write(b"more of it\nand more\n")
+    assert [line for number in range(slices.n) for line in slices.read(number, SCHEMA)] == lines
+
+
+def test_a_table_that_grew_is_read_to_its_old_end(tmp_path: Path) -> None:
+    rows = pl.DataFrame([{"tangle": 1, "key": f"k{i}", "time": float(i), "size": i} for i in range(10)])
+    rows.head(4).write_parquet(tmp_path / "a.parquet")
+    slices = slices_of(str(tmp_path), SCHEMA, slice_rows=3)
+    rows.write_parquet(tmp_path / "a.parquet")
+    assert [len(slices.read(number, SCHEMA)) for number in range(slices.n)] == [3, 1]
+
+
+def test_a_file_that_became_shorter_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "items.ndjson"
+    path.write_text('{"tangle": 1, "key": 1}\n' * 9)
+    slices = slices_of(str(path), SCHEMA)
+    path.write_text('{"tangle": 1, "key": 1}\n')
+    with pytest.raises(DataError, match="has become shorter since the job was sent; put the whole file back"):
+        slices.read(0, SCHEMA)
+
+
+def state_of(slices: Slices, folder: Path) -> Path:
+    """As Flink writes the names of operators: text behind its length, among other bytes."""
+    uid = slices.uid.encode()
+    folder.mkdir(exist_ok=True)
+    (folder / "_metadata").write_bytes(b"\x00\x0eSource: slices" + len(uid).to_bytes(2) + uid + b"ab-\x00\xff")
+    return folder
+
+
+def test_a_state_goes_on_with_the_files_that_it_was_made_from_and_no_others(tmp_path: Path) -> None:
+    here, moved = tmp_path / "here", tmp_path / "moved"
+    here.mkdir()
+    for name in "abc":
+        pl.DataFrame({"tangle": [1, 2], "key": name, "time": 1.0, "size": 3}).write_ndjson(here / f"{name}.ndjson")
+        pl.DataFrame({"tangle": [1, 2], "key": name, "time": 1.0, "size": 3}).write_parquet(here / f"{name}.parquet")
+    state = state_of(slices_of(str(here), SCHEMA), tmp_path / "state")
+    shutil.copytree(here, moved)
+    require_same_files(state, slices_of(str(moved), SCHEMA))
+
+    def said(**cut: int) -> str:
+        with pytest.raises(SettingError) as refused:
+            require_same_files(state, slices_of(str(moved), SCHEMA, **cut))
+        assert "put them back as they were" in str(refused.value)
+        return str(refused.value)
+
+    assert "(new or changed since then: a.ndjson, b.ndjson, c.ndjson)" in said(slice_bytes=7)
+    (moved / "c.parquet").unlink()
+    assert "(some that it had are gone)" in said()
+    shutil.copy(here / "c.parquet", moved)
+    with (moved / "a.ndjson").open("a") as more:
+        more.write('{"tangle": 1, "key": "z", "time": 1.0}\n')
+    grown = pl.DataFrame({"tangle": [1, 2], "key": "b", "time": 1.0, "size": 4})  # as many rows
+    grown.write_parquet(moved / "b.parquet")
+    assert "(new or changed since then: a.ndjson, b.parquet)" in said()
+    for number in range(9):
+        shutil.copy(here / "a.ndjson", moved / f"n{number}.ndjson")
+    assert "a.ndjson, b.parquet, n0.ndjson, n1.ndjson, n2.ndjson, n3.ndjson, n4.ndjson, n5.ndjson and 3 more" in said()
+
+
+def test_a_state_of_another_source_is_left_to_flink(tmp_path: Path) -> None:
+    (tmp_path / "_metadata").write_bytes(b"\x00\x0akvec-kafka")
+    (tmp_path / "items.ndjson").write_text("{}\n")
+    require_same_files(tmp_path, slices_of(str(tmp_path), SCHEMA))
+
+
+def test_the_name_of_very_many_files_stays_short(tmp_path: Path) -> None:
+    pieces = [Piece(f"{number}.ndjson", "NDJSON", 1, 1, f"{number:016x}") for number in range(10_000)]
+    assert len(Slices(tuple(pieces[:1000])).uid) < 20_000
+    assert len(Slices(tuple(pieces)).uid) < 100
+    state = state_of(Slices(tuple(pieces)), tmp_path)
+    with pytest.raises(SettingError, match=r"\(of so many it is not known which\)"):
+        require_same_files(state, Slices(tuple(pieces[:-1])))
+
+
 def test_what_flink_cannot_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="no such file"):
         slices_of(str(tmp_path / "items.ndjson"), SCHEMA)
@@ -67,9 +151,55 @@ def test_a_large_tangle_is_parted_by_key_or_by_a_column() -> None:
     assert by_column(b"  ") is None
 
 
+@pytest.mark.parametrize("ending", ["ndjson", "parquet"])
+def test_the_column_by_which_tangles_are_split_is_read_and_must_be_there(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"items.{ending}"
+    frame = pl.DataFrame([{"tangle": 7, "key": f"k{i}", "time": 1.0, "size": i, "way": f"w{i % 3}"} for i in range(60)])
+    frame.write_parquet(path) if ending == "parquet" else frame.write_ndjson(path)
+    slices = slices_of(str(path), SCHEMA, by="way", slice_rows=20)
+    blocks = [dict(Parting(SCHEMA, 100, "way").blocks(slices.read(number, SCHEMA))) for number in range(slices.n)]
+    assert {len(found) for found in blocks} == {3}
+    with pytest.raises(
+        DataError, match=r"there is no column 'wya' \(--split-by\); columns: tangle, key, time, size, way"
+    ):
+        slices_of(str(path), SCHEMA, by="wya")
+
+
+def test_a_first_slice_without_a_whole_row_says_nothing_of_columns(tmp_path: Path) -> None:
+    path = tmp_path / "items.ndjson"
+    path.write_text("broken\n\n")
+    assert slices_of(str(path), SCHEMA, by="way").n == 1
+
+
 def test_rows_without_a_name_go_where_they_are_told() -> None:
     rows = [b"broken", b'{"key": 1}', b"", b'{"tangle": "t", "key": 1}']
-    assert dict(Parting(MODEL.schema).blocks(rows)) == {"": b'broken\n{"key": 1}', "t": rows[3]}
+    part = Parting(MODEL.schema)
+    assert dict(part.blocks(rows)) == {"": b'broken\n{"key": 1}', "t": rows[3]}
+    told = dict(part.refused(b'broken\n{"key": 1}'))
+    assert "is not JSON" in told[b"broken"] and "column 'tangle': is empty" in told[b'{"key": 1}']
+    assert part.refused(b"") == [], "their end"
+
+
+def test_a_tangle_may_have_the_empty_name() -> None:
+    row = b'{"tangle": "", "key": 1}'
+    assert dict(Parting(MODEL.schema).blocks([b"broken", row])) == {"": b"broken", "#": row}
+
+
+@pytest.mark.parametrize("row", [b'{"tangle": 7, "key": 1}', b'{"tangle": 7, "key": 1, "way": null}'])
+def test_a_row_without_the_column_of_the_split_is_refused(row: bytes) -> None:
+    """Though it would be an item, nobody knows of which part."""
+    part = Parting(MODEL.schema, 4, "way")
+    assert dict(part.blocks([row])) == {"": row}
+    assert part.refused(row) == [(row, "column 'way' (--split-by): is empty or not there; each row needs its part")]
+
+
+def test_half_a_surrogate_pair_is_a_name_as_any_other() -> None:
+    r"""JSON may hold it as \ud800; UTF-8, which Flink writes, may not."""
+    row = rb'{"tangle": "\ud800", "key": "\ud801", "way": "\ud802"}'
+    for part in (Parting(MODEL.schema), Parting(MODEL.schema, 4), Parting(MODEL.schema, 4, "way")):
+        [(name, rows)] = part.blocks([row])
+        assert name.encode().startswith(rb"\ud800") and rows == row
+    assert bad_line(b"x", "\ud800").encode()
 
 
 def test_behind_the_last_slice_all_tangles_end_also_those_that_another_worker_read(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ import pytest
 from tests.doors.made import Trained
 
 from kvec.doors.flink.places import newest_state
-from kvec.doors.flink.submitting import FlinkWishes, explained, settings_of
+from kvec.doors.flink.submitting import explained, settings_of
+from kvec.doors.flink.wishes import FlinkWishes
 from kvec.words.errors import SettingError
 
+ATTEMPTS = "restart-strategy.exponential-delay.attempts-before-reset-backoff"
 WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
 
 
@@ -27,6 +29,12 @@ WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
         (("--parallelism", "0"), "--parallelism is 0; it must be at least 1"),
         (("--split-by", "way"), "say into how many parts with --split-tangles"),
         (("--linger", "-1"), "--linger is -1.0; it must be at least 0 seconds"),
+        (("--linger", "1"), "--linger is for single rows, of sockets and Kafka; files come in blocks: leave it out"),
+        (
+            ("--detach",),
+            "--detach leaves the job to a cluster, but local is one in this process; name it with --cluster",
+        ),
+        (("--source", "kafka://b:9092/t?from=lates"), "from is 'lates'; it can be earliest, latest"),
         (("--idle", "3"), "go by the wall clock, which files do not have; use --expiry"),
         (("--event-time", "now"), "--event-time is 'now'; it can be items, wall"),
         (("--every", "100"), "--every is '100'; write a time, as in 30s"),
@@ -39,10 +47,17 @@ WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
 def test_what_cannot_be_is_refused_before_anything_is_sent(
     words: tuple[str, ...], said: str, lively: Trained, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    common = {"--source": lively.items, "--sink": str(tmp_path / "out")} | dict(
-        zip(words[::2], words[1::2], strict=True)
-    )
-    assert said in refused("flink", lively.model, *(word for pair in common.items() for word in pair))
+    common = {"--source": lively.items, "--sink": str(tmp_path / "out")}
+    rest = [word for flag, given in common.items() if flag != words[0] for word in (flag, given)]
+    assert said in refused("flink", lively.model, *rest, *words)
+
+
+def test_it_does_not_go_on_over_files_that_have_changed(
+    lively: Trained, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    (tmp_path / "_metadata").write_bytes(b"\x00\x0eSource: slices\x00\x1ckvec-slices-0123456789abcdef")
+    said = refused("flink", lively.model, "--source", lively.items, "--sink", tmp_path / "out", "--from", tmp_path)
+    assert f"(new or changed since then: {Path(lively.items).name})" in said
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyflink") is not None, reason="pyflink is here")
@@ -56,9 +71,11 @@ def test_settings_that_are_given_go_before_ours(tmp_path: Path) -> None:
     assert found["state.backend.type"] == "hashmap"
     assert found["execution.checkpointing.dir"] == tmp_path.resolve().as_uri()
     assert found["execution.checkpointing.interval"] == "30000ms"
+    assert found[ATTEMPTS] == "10", "it does not try for ever"
     remote = settings_of(replace(WISHES, cluster="here:8081", linger=0.05), False)
     assert (remote["rest.address"], remote["rest.port"], remote["execution.target"]) == ("here", "8081", "remote")
     assert remote["python.fn-execution.bundle.time"] == "50"
+    assert remote[ATTEMPTS] == "20"
 
 
 def test_only_whole_checkpoints_are_gone_on_with(tmp_path: Path) -> None:
@@ -80,4 +97,6 @@ def test_a_trace_is_told_on_one_line() -> None:
     kafka = "Could not found the Java class 'org.apache.flink.connector.kafka.source.KafkaSource.builder'."
     assert explained(kafka).endswith("--jar flink-sql-connector-kafka-….jar")
     assert explained("Caused by: java.net.ConnectException: Connection refused").endswith("running there?")
+    other = "Caused by: java.X: Cannot map checkpoint/savepoint state for operator 17 to the new program"
+    assert "of files that have changed; name that, or leave out --from" in explained(other)
     assert explained("") == "no more is known"

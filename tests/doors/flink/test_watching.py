@@ -134,6 +134,17 @@ def test_rows_that_cannot_be_used_are_told_and_do_no_harm() -> None:
     assert row == late and "'soon' is no time" in problem
 
 
+def test_half_a_surrogate_pair_is_kept_and_restored() -> None:
+    model, name, value = changed(MODEL, "visibility.window=4"), r"\ud800", made(1, "", 0.0).value
+    cluster = Cluster(keeper_of(model, threshold=1.0), HERE, 1)
+    for n in (1, 100):  # in the log, and in a whole state
+        rows = [row_of(Item("\ud800", f"\ud801{i % 5}", value, 1.0)) for i in range(n)]
+        cluster.take(name, b"\n".join(rows))
+        cluster.restart(keeper_of(model, threshold=1.0), HERE, 1)
+    assert cluster.kept[name].content is not None
+    assert {one.key for one in cluster.end().decisions} == {f"\ud801{i}" for i in range(5)}
+
+
 def test_a_newer_model_takes_over() -> None:
     """Open sequences are left to the old model, as in one stream that is taken over."""
     items = [made(1, key, float(i)) for i, key in enumerate("abab")]
@@ -190,6 +201,22 @@ def test_decisions_that_were_told_stand_though_rounding_sees_it_else() -> None:
     assert unsure.do("1", tangle, kept, "feed", 0.0).decisions == []
     again, untold = sure.restore("1", kept)
     assert again is not None and [one.key for one in untold] == ["a"], "nobody has been told of it yet"
+    assert sure.do("1", again, kept, "close", 0.0).decisions == []
+
+
+def test_a_decision_that_falls_earlier_when_done_again_is_not_told_twice() -> None:
+    """The log says later that it was told; what nobody was told of is told still."""
+    wavering, sure = (_Always(MODEL, dtype="float64", threshold=0.5) for _ in range(2))
+    wavering.says, sure.says = 1.0, 0.0
+    kept = Kept()
+    tangle = wavering.begin(kept)
+    for time, keys in enumerate(("ab", "a")):
+        wavering.wait(tangle, b"\n".join(row_of(made(1, key, float(time))) for key in keys), kept)
+        told = wavering.do("1", tangle, kept, "feed", 0.0).decisions
+        wavering.says = 0.0  # at the second item of a it halts
+    assert [(one.key, one.n_observed) for one in told] == [("a", 2)]
+    again, untold = sure.restore("1", kept)
+    assert again is not None and [one.key for one in untold] == ["b"]
     assert sure.do("1", again, kept, "close", 0.0).decisions == []
 
 

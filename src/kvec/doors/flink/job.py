@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kvec.doors.flink.places import kafka_parts
+from kvec.doors.flink.places import STARTS, kafka_parts
 from kvec.doors.flink.slices import Slices
 from kvec.doors.flink.worker import Arriving, Deciding, Reading, Task, bad_rows, pyflink
 
@@ -68,7 +68,7 @@ def _blocks(env: Any, plan: Plan) -> Any:
         sequences = pyflink("datastream.connectors.number_seq")
         numbers = sequences.NumberSequenceSource(0, plan.source.n)  # the last one marks the end
         slices = env.from_source(numbers, without, "slices", types.LONG())
-        slices = slices.uid("kvec-slices").set_parallelism(1)
+        slices = slices.uid(plan.source.uid).set_parallelism(1)
         read = slices.flat_map(Reading(plan.task, plan.source)).set_parallelism(1)
         return read.name("kvec: read").uid("kvec-read")
     parts = urlsplit(plan.source)
@@ -108,7 +108,7 @@ def _kafka_source(url: str) -> Any:
     servers, topic, settings = kafka_parts(url)
     kafka, text = pyflink("datastream.connectors.kafka"), pyflink("common.serialization").SimpleStringSchema()
     resets = kafka.KafkaOffsetResetStrategy
-    reset = resets.LATEST if settings.pop("from", "earliest") == "latest" else resets.EARLIEST
+    reset = resets.LATEST if settings.pop("from", STARTS[0]) == "latest" else resets.EARLIEST
     builder = (
         kafka.KafkaSource.builder()
         .set_bootstrap_servers(servers)

@@ -99,7 +99,7 @@ class Keeper:
         """
         whole = kept.whole()
         tangle = None if whole is None else self._unpack(name, whole)
-        untold: list[Decision] = []
+        untold: dict[str, Decision] = {}  # by id: what falls here now may have been told later
         is_else = False
         for entry in kept.log():
             if tangle is None:
@@ -111,19 +111,20 @@ class Keeper:
             else:
                 done = json.loads(entry[1:])
                 fell, told = self._do(tangle, done).decisions, [Decision.from_plain(one) for one in done["told"]]
-                names = {one.id for one in told}
-                untold += [one for one in fell if one.id not in names]
-                is_else |= {one.id for one in fell} != names
+                untold |= {one.id: one for one in fell}
+                is_else |= {one.id for one in fell} != {one.id for one in told}
+                for one in told:
+                    untold.pop(one.id, None)
                 tangle.stream.settle(told)
         if tangle is None:
             return None, []
         stream = tangle.stream
         if not self.models.is_newest(stream.model) or stream.threshold != self._threshold:
-            untold += stream.take_over(self.models.newest, self._given)
+            untold |= {one.id: one for one in stream.take_over(self.models.newest, self._given)}
             is_else = True
         if is_else:
             self._replace(name, tangle, kept)
-        return tangle, untold
+        return tangle, list(untold.values())
 
     def wait(self, tangle: Tangle, rows: bytes, kept: Kept) -> None:
         """Log rows, lines of JSON, that are fed later."""

@@ -11,6 +11,8 @@ from kvec.read.arriving_forms import JsonLines
 from kvec.words.errors import DataError
 from kvec.words.schema import Schema
 
+UNNAMED = "#"  # a tangle whose name is the empty text; one of this name may share its stream
+
 
 class Parting:
     """Names the tangle of a row; of a tangle that is split, with the part by key, or by another column.
@@ -28,16 +30,16 @@ class Parting:
         if cells is None:
             return None
         tangle, key = self._reader.name(cells)
+        name = written(str(tangle))  # 12 and "12" are the same
         if self._parts == 1:
-            return str(tangle)  # 12 and "12" are the same
+            return name or UNNAMED
         by = cells.get(self._by) if self._by else key
-        return f"{tangle}#{crc32(str(by).encode()) % self._parts}"
+        if by is None:
+            raise DataError(f"column {self._by!r} (--split-by): is empty or not there; each row needs its part")
+        return f"{name}#{crc32(written(str(by)).encode()) % self._parts}"
 
     def blocks(self, rows: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
-        """Rows put together by name, in order within each; a row that cannot be used goes to the tangle without name.
-
-        There it is refused again, and told.
-        """
+        """Rows put together by name, in order within each; a row that is nobody's is in a block without name."""
         found: dict[str, list[bytes]] = {}
         for row in rows:
             try:
@@ -48,7 +50,27 @@ class Parting:
                 found.setdefault(name, []).append(row)
         return ((name, b"\n".join(some)) for name, some in found.items())
 
+    def refused(self, rows: bytes) -> list[tuple[bytes, str]]:
+        """The rows of a block without name, and what is wrong with each."""
+        told = []
+        for row in rows.split(b"\n"):
+            try:
+                self(row)
+            except DataError as problem:
+                told.append((row, str(problem)))
+        return told
+
 
 def bad_line(row: bytes, problem: str) -> str:
     """A row that could not be used, as NDJSON."""
-    return json.dumps({"problem": problem, "raw": row.decode("utf-8", "backslashreplace")}, ensure_ascii=False)
+    plain = {"problem": problem, "raw": row.decode("utf-8", "backslashreplace")}
+    return written(json.dumps(plain, ensure_ascii=False))
+
+
+def written(text: str) -> str:
+    r"""Text that Flink can write as UTF-8: half a surrogate pair becomes what JSON writes for it.
+
+    >>> written("Zürich \ud800")
+    'Zürich \\ud800'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

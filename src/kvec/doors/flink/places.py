@@ -6,6 +6,9 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from kvec.words.errors import SettingError
+from kvec.words.plain import require_choice
+
+STARTS = ("earliest", "latest")  # where a group that is new to a topic begins to read it
 
 
 def kafka_parts(url: str) -> tuple[str, str, dict[str, str]]:
@@ -27,7 +30,8 @@ def require_source(given: str) -> bool:
     if not scheme:
         return True
     if scheme == "kafka":
-        kafka_parts(given)
+        _, _, settings = kafka_parts(given)
+        require_choice(settings.get("from", STARTS[0]), STARTS, f"{given}: from")
         return False
     if scheme != "socket":
         raise SettingError(f"{given}: {scheme}:// is not known; Flink's sources are files, socket:// and kafka://")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors.flink.job import Plan, build
 from kvec.doors.flink.places import newest_state, require_sink, require_source
-from kvec.doors.flink.slices import slices_of
+from kvec.doors.flink.slices import require_same_files, slices_of
 from kvec.doors.flink.watching import Manner
+from kvec.doors.flink.wishes import FlinkWishes
 from kvec.doors.flink.worker import Task, pyflink
 from kvec.doors.messages import one_line, say
 from kvec.doors.streaming import every
@@ -23,32 +20,9 @@ from kvec.words.plain import require_choice
 
 BLOCKS = 16  # slices, or blocks of rows, that go to a worker at once; of single rows it is Flink's own thousand
 
-
-@dataclass(frozen=True)
-class FlinkWishes:
-    """What was asked for on the command line."""
-
-    model: Path
-    source: str
-    sink: str
-    cluster: str = "local"
-    parallelism: int = 1
-    checkpoints: Path | None = None
-    every: str = "30s"
-    start_from: Path | None = None
-    take_over_from: Sequence[Path] = ()
-    split_tangles: int = 1
-    split_by: str = ""
-    linger: float = 0.0
-    event_time: str = "items"
-    dead_letters: str | None = None
-    jars: Sequence[Path] = ()
-    settings: Sequence[str] = ()  # NAME=VALUE of Flink
-    python: str = ""
-    detach: bool = False
-    threshold: float | None = None
-    at: Mapping[str, Any] | None = None
-    limits: Mapping[str, Any] | None = None
+# Restarts before the job fails and says why: two minutes of them here, twelve on a cluster, where a machine that is
+# gone may come back. Flink counts anew after an hour without a failure.
+ATTEMPTS_HERE, ATTEMPTS = 10, 20
 
 
 def submit(wishes: FlinkWishes) -> int:
@@ -65,6 +39,12 @@ def submit(wishes: FlinkWishes) -> int:
         raise SettingError("--split-by says how tangles are split; say into how many parts with --split-tangles")
     if wishes.linger < 0:
         raise SettingError(f"--linger is {wishes.linger}; it must be at least 0 seconds")
+    if is_files and wishes.linger:
+        raise SettingError("--linger is for single rows, of sockets and Kafka; files come in blocks: leave it out")
+    if wishes.detach and wishes.cluster == "local":
+        raise SettingError(
+            "--detach leaves the job to a cluster, but local is one in this process; name it with --cluster host:port"
+        )
     limits = limits_of(wishes.limits or {})
     if is_files and (limits.idle is not None or wishes.event_time == "wall"):
         raise SettingError("--idle and --event-time wall go by the wall clock, which files do not have; use --expiry")
@@ -72,15 +52,17 @@ def submit(wishes: FlinkWishes) -> int:
     Stream(model, limits, wishes.threshold)  # what cannot be is refused
     for path in wishes.take_over_from:
         require_same_items(load_deployed(path).schema, model.schema, str(wishes.model), str(path))
-    slices = slices_of(wishes.source, model.schema) if is_files else None
+    slices = slices_of(wishes.source, model.schema, wishes.split_by) if is_files else None
     if slices is not None and not slices.n:
         raise DataError(f"{wishes.source}: has no rows")
+    if slices is not None and wishes.start_from is not None:
+        require_same_files(newest_state(wishes.start_from.resolve()), slices)
     settings = settings_of(wishes, is_files)
     pyflink()
     task = Task(
         str(wishes.model.resolve()), tuple(str(path.resolve()) for path in wishes.take_over_from), wishes.at,
         wishes.threshold, limits,
-        Manner(0.0 if is_files else wishes.linger, by_wall=wishes.event_time == "wall", is_live=not is_files),
+        Manner(wishes.linger, by_wall=wishes.event_time == "wall", is_live=not is_files),
         wishes.split_tangles, wishes.split_by, wishes.dead_letters is not None,
     )  # fmt: skip
     plan = Plan(
@@ -108,6 +90,9 @@ def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
         "execution.checkpointing.mode": "EXACTLY_ONCE",
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
         "restart-strategy.type": "exponential-delay",
+        "restart-strategy.exponential-delay.attempts-before-reset-backoff": str(
+            ATTEMPTS_HERE if wishes.cluster == "local" else ATTEMPTS
+        ),
     }
     if wishes.checkpoints is not None:
         settings["execution.checkpointing.dir"] = wishes.checkpoints.resolve().as_uri()
@@ -132,7 +117,7 @@ def _execute(plan: Plan, wishes: FlinkWishes) -> int:
         env = build(plan)
         job = env.execute_async(plan.settings["pipeline.name"])
         say(f"job {job.get_job_id()} runs on {wishes.cluster}; its decisions go to {wishes.sink}")
-        if wishes.detach and wishes.cluster != "local":
+        if wishes.detach:
             return 0
         job.get_job_execution_result().result()
     except KeyboardInterrupt:
@@ -156,6 +141,10 @@ def explained(trace: str) -> str:
     cause = one_line((causes or lines or ["no more is known"])[-1])
     if "connector.kafka" in trace and ("Java class" in trace or "ClassNotFound" in trace or "NoClassDef" in trace):
         return "kafka:// needs Flink's connector, which is a jar of its own: --jar flink-sql-connector-kafka-….jar"
+    if "Cannot map checkpoint/savepoint state" in trace:
+        return (
+            "the state of --from is of another --source, or of files that have changed; name that, or leave out --from"
+        )
     if "Connection refused" in trace:
         return f"{cause}; is the JobManager running there?"
     return cause

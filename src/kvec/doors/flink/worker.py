@@ -14,7 +14,7 @@ from typing import Any
 
 from kvec.decide.deployed import load_deployed
 from kvec.doors.flink.keeping import Keeper, Told
-from kvec.doors.flink.parting import Parting, bad_line
+from kvec.doors.flink.parting import Parting, bad_line, written
 from kvec.doors.flink.slices import Endings, Slices
 from kvec.doors.flink.watching import Manner, Watcher
 from kvec.doors.writing import decision_row
@@ -105,6 +105,7 @@ class Deciding(_Function):
         model = load_deployed(task.model, task.at)
         keeper = Keeper(model, [load_deployed(path) for path in task.older], task.limits, task.threshold)
         self._watcher = Watcher(keeper, task.manner)
+        self._part = Parting(model.schema, task.parts, task.by)
         self._label_names = model.vocabulary.label_names
         self._bad, self._n_bad = bad_rows() if task.keeps_bad else None, 0
         types, state = pyflink("common").Types, pyflink("datastream.state")
@@ -115,8 +116,10 @@ class Deciding(_Function):
         )
 
     def process_element(self, value: tuple[str, bytes], ctx: Any) -> Iterator[Any]:
-        """Take a block."""
+        """Take a block; rows that are nobody's are told."""
         name, rows = value
+        if not name:
+            return self._lines(Told(bad=self._part.refused(rows)))
         timers = _Timers(ctx.timer_service())
         return self._lines(self._watcher.take(name, rows, self._kept, timers, time.time()))
 
@@ -130,13 +133,14 @@ class Deciding(_Function):
 
     def _lines(self, told: Told) -> Iterator[Any]:
         for decision in told.decisions:
-            yield json.dumps(decision_row(decision, self._label_names), ensure_ascii=False, separators=(",", ":"))
+            plain = decision_row(decision, self._label_names)
+            yield written(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
         for row, problem in told.bad:
             if self._bad is not None:
                 yield self._bad, bad_line(row, problem)
             self._n_bad += 1
             if self._n_bad <= SAID or str(self._n_bad).strip("0") == "1":
-                _LOG.warning("a row cannot be used: %s (%d so far)", problem, self._n_bad)
+                _LOG.warning("a row cannot be used: %s (%d so far)", written(problem), self._n_bad)
 
 
 class _Kept:
