@@ -227,6 +227,33 @@ def test_short_flows_are_left_out_as_the_schema_says(tmp_path: Path, refused: Ca
     (tmp_path / "long.toml").write_text("[packets]\nmin_packets = 39\n")
     said = refused("inspect", captures, "--labels", "by-folder", "--schema", tmp_path / "long.toml")
     assert "no labelled flow has 39 packets; the longest has 38" in said
+    assert "no labelled flow has 40 packets" in refused(
+        "inspect", captures, "--labels", "by-folder", "--schema", tmp_path / "long.toml", "--min-packets", "40"
+    )
+    assert run(["inspect", str(captures), "--labels", "by-folder", "--min-packets", "38"]) == 0
+    table = tmp_path / "table.csv"
+    table.write_text("key,size\na,1\n")
+    assert "--min-packets is for captures" in refused("inspect", table, "--min-packets", "2")
+
+
+def test_where_short_flows_leave_one_class_the_way_out_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(0)
+    for kind, n in (("ask", 2), ("send", 16)):
+        path = tmp_path / "captures" / f"{kind}.pcap"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pcap([f for i in range(30) for f in flow(kind, "10.0.0.7", 20_000 + i, 1e9 + i, rng, n)]))
+    words = ("train", tmp_path / "captures", "--labels", "by-file", "-o", tmp_path / "model", "--quiet")
+    assert run([*map(str, words), "--min-packets", "11"]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "every key has the label 'send'; training needs at least two classes; 30 of 60 labelled flows" in said
+    assert said.endswith("fewer than 11 packets and are left out; kvec train --min-packets 1 keeps them")
+    flags = ["--min-packets", "1", "--values", "size,server_port", *TINY]
+    assert run([*map(str, words), *flags]) == 0
+    schema = json.loads((tmp_path / "model" / "kvec.json").read_text())["schema"]
+    assert schema["packets"]["min_packets"] == 1
+    assert "session" not in schema or not schema["session"], "no direction is told, so none makes a session"
 
 
 # -- watching -----------------------------------------------------------------------------------------------------

@@ -134,9 +134,11 @@ def _text(flows: pl.DataFrame, labels: pl.DataFrame, counters: Counter[str], wis
     parts.append(f"labels: {wishes.output}, made from {GIVEN_AWAY[wishes.by]}")
     if n_labelled > n_long:
         parts.append(
-            f"{n_long:,} of them have {LEAST} packets or more; the others are left out of training, unless a "
-            "schema says min_packets = 1 under [packets]"
+            f"{n_long:,} of them have {LEAST} packets or more; the others are left out of training, unless kvec train "
+            "is told --min-packets 1"
         )
     if labels.height > 1:
-        parts.append(f"next: kvec train {names} --labels {output} -o model")
+        n_left = named.filter(pl.col("packets") >= LEAST)["name"].n_unique()
+        more = " --min-packets 1" if n_left < 2 else ""  # else no two classes would be left to learn
+        parts.append(f"next: kvec train {names} --labels {output}{more} -o model")
     return "\n\n".join(parts)
