@@ -173,6 +173,28 @@ def test_what_cannot_be_is_refused(mixed: Path, tmp_path: Path, refused: Callabl
         assert "it must be more than 0" in refused("flows", "-i", "lo", "--seconds", seconds)
 
 
+def test_what_lies_behind_damage_is_told(
+    model: Path, mixed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data, damaged = mixed.read_bytes(), tmp_path / "damaged.pcap"
+    damaged.write_bytes(data[: len(data) // 2] + b"\xff" * 3000 + data[len(data) // 2 :])
+    for words in (["flows"], ["watch", str(model)], ["inspect"]):
+        assert run([*words, str(damaged)]) == 0
+        told = "".join(capfd.readouterr())
+        n = int(told.partition(" bytes were not read")[0].rpartition(" ")[2].replace(",", ""))
+        assert len(data) // 2 + 3000 - 1600 < n < len(data) // 2 + 3000 + 1600, "but for the packet that is hit"
+        assert "captures are damaged or cut off" in told
+
+
+def test_captures_without_a_flow_are_refused_by_all(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stub.pcap").write_bytes(pcap([])[:30])
+    for words in (["flows"], ["watch", str(model)]):
+        assert run([*words, str(tmp_path / "stub.pcap")]) == 2
+        assert "stub.pcap: no packet of it belongs to a flow" in capfd.readouterr().err.splitlines()[-1]
+
+
 # -- learning -----------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from kvec.doors.messages import say
 from kvec.doors.writing import require_place
 from kvec.read.packets.named_flows import LEVELS, name_flows
-from kvec.read.packets.tables import each_capture
+from kvec.read.packets.tables import each_capture, unread
 from kvec.report.canvas import write_whole
 from kvec.report.text import bar, percent, plain, table
 from kvec.words.errors import DataError, SettingError
@@ -62,6 +62,8 @@ def label_captures(wishes: Wishes) -> str:
         frames.append(found.frame.with_columns(pl.lit(name).alias("capture")))
         counters += found.counters
     flows = pl.concat(frames)
+    if lost := unread(counters):
+        say(f"warning: {lost}")
     labels = _keep(flows, wishes)
     _write(flows, labels, wishes)
     return _text(flows, labels, counters, wishes)

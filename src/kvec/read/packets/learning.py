@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
+from kvec.read.packets.captures import UNREAD
 from kvec.read.packets.flow_labels import FlowLabels, read_flow_labels
-from kvec.read.packets.tables import ARCHIVE, ENDINGS, PACKED, PacketTable, packet_schema, read_packets
+from kvec.read.packets.tables import ARCHIVE, ENDINGS, PACKED, PacketTable, packet_schema, read_packets, unread
 from kvec.read.rows import read_table
 from kvec.read.table import SHORT, Note, Table
 from kvec.words.errors import DataError, SettingError
@@ -41,7 +42,10 @@ def read_captures(
     fields = list(dict.fromkeys(field.source for field in schema.values))
     packet_schema(settings, fields)  # refuses a field that packets do not have
     found = read_packets(paths, settings, fields, passed_by)
-    notes = [Note("packets", n, f"{n:,} packet{'s' * (n != 1)}: {why}") for why, n in found.counters.items()]
+    counted = {why: n for why, n in found.counters.items() if why != UNREAD}
+    notes = [Note("packets", n, f"{n:,} packet{'s' * (n != 1)}: {why}") for why, n in counted.items()]
+    if lost := unread(found.counters):
+        notes.append(Note("bytes", found.counters[UNREAD], lost))
     if labels is not None:
         found, more = labelled(found, str(labels), fields, settings.min_packets)
         notes += more
