@@ -62,10 +62,16 @@ def mixed(tmp_path: Path) -> Path:
 # -- flows --------------------------------------------------------------------------------------------------------
 
 
+def test_every_column_of_flows_has_a_heading(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["flows", str(mixed)]) == 0
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert heading.split() == ["client", "server", "protocol", "packets", "bytes", "lasted"]
+
+
 def test_flows_are_shown_with_sums(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["flows", str(mixed)]) == 0
     said = capsys.readouterr().out
-    assert "10.0.0.7:20000  192.0.2.1:443  tcp       38" in said
+    assert "10.0.0.7:20000  192.0.2.1:443  tcp            38" in said
     assert "456 packets" in said and "12 flows in 1 capture; 12 flows ended" in said
 
 

@@ -106,7 +106,7 @@ def flows_text(found: PacketTable) -> str:
         )
         for one in flows.head(SHOWN).iter_rows(named=True)
     ]  # fmt: skip
-    header = ("client", "server", "", "packets", "bytes", "lasted", "", *["label"][: "label" in flows.columns])
+    header = ("client", "server", "protocol", "packets", "bytes", "lasted", "", *["label"][: "label" in flows.columns])
     parts = [table(rows, header, right=(3, 4, 5))]
     more = found.left_out
     if (left := flows.height + more["flows"] - SHOWN) > 0:
