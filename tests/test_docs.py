@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from tests.decide.made_promise import watched
 
 import kvec
 from kvec.decide.risk import units_needed
+from kvec.doors import cli
 from kvec.doors.service.bounds import Bounds
 from kvec.learn.display import SCORES, TERMS
 from kvec.words import schema
@@ -195,6 +197,16 @@ def test_links_point_to_files_that_exist(page: Path) -> None:
     missing = [link for link in links if ":" not in link and not (page.parent / link).exists()]
     assert links
     assert not missing
+
+
+def test_every_command_with_a_dial_is_on_its_page() -> None:
+    commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+    dialled = {name for name, one in commands.items() if any("--at" in param.opts for param in one.params)}
+    told = text_of("dial.md").partition("On the command line `--at`")[2].partition("\n\n")[0]
+    assert dialled == set(re.findall(r"`([a-z]+)`", told))
+    for name in ("inspect", "train", "evaluate", "decide"):
+        (data,) = (param for param in commands[name].params if param.name == "data")
+        assert "captures (.pcap, .pcapng)" in data.help
 
 
 def test_the_bounds_of_the_service_are_told_with_their_defaults() -> None:

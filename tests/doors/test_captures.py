@@ -62,10 +62,16 @@ def mixed(tmp_path: Path) -> Path:
 # -- flows --------------------------------------------------------------------------------------------------------
 
 
+def test_every_column_of_flows_has_a_heading(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["flows", str(mixed)]) == 0
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert heading.split() == ["client", "server", "protocol", "packets", "bytes", "lasted"]
+
+
 def test_flows_are_shown_with_sums(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["flows", str(mixed)]) == 0
     said = capsys.readouterr().out
-    assert "10.0.0.7:20000  192.0.2.1:443  tcp       38" in said
+    assert "10.0.0.7:20000  192.0.2.1:443  tcp            38" in said
     assert "456 packets" in said and "12 flows in 1 capture; 12 flows ended" in said
 
 
@@ -173,6 +179,28 @@ def test_what_cannot_be_is_refused(mixed: Path, tmp_path: Path, refused: Callabl
         assert "it must be more than 0" in refused("flows", "-i", "lo", "--seconds", seconds)
 
 
+def test_what_lies_behind_damage_is_told(
+    model: Path, mixed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data, damaged = mixed.read_bytes(), tmp_path / "damaged.pcap"
+    damaged.write_bytes(data[: len(data) // 2] + b"\xff" * 3000 + data[len(data) // 2 :])
+    for words in (["flows"], ["watch", str(model)], ["inspect"]):
+        assert run([*words, str(damaged)]) == 0
+        told = "".join(capfd.readouterr())
+        n = int(told.partition(" bytes were not read")[0].rpartition(" ")[2].replace(",", ""))
+        assert len(data) // 2 + 3000 - 1600 < n < len(data) // 2 + 3000 + 1600, "but for the packet that is hit"
+        assert "captures are damaged or cut off" in told
+
+
+def test_captures_without_a_flow_are_refused_by_all(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stub.pcap").write_bytes(pcap([])[:30])
+    for words in (["flows"], ["watch", str(model)]):
+        assert run([*words, str(tmp_path / "stub.pcap")]) == 2
+        assert "stub.pcap: no packet of it belongs to a flow" in capfd.readouterr().err.splitlines()[-1]
+
+
 # -- learning -----------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +255,33 @@ def test_short_flows_are_left_out_as_the_schema_says(tmp_path: Path, refused: Ca
     (tmp_path / "long.toml").write_text("[packets]\nmin_packets = 39\n")
     said = refused("inspect", captures, "--labels", "by-folder", "--schema", tmp_path / "long.toml")
     assert "no labelled flow has 39 packets; the longest has 38" in said
+    assert "no labelled flow has 40 packets" in refused(
+        "inspect", captures, "--labels", "by-folder", "--schema", tmp_path / "long.toml", "--min-packets", "40"
+    )
+    assert run(["inspect", str(captures), "--labels", "by-folder", "--min-packets", "38"]) == 0
+    table = tmp_path / "table.csv"
+    table.write_text("key,size\na,1\n")
+    assert "--min-packets is for captures" in refused("inspect", table, "--min-packets", "2")
+
+
+def test_where_short_flows_leave_one_class_the_way_out_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(0)
+    for kind, n in (("ask", 2), ("send", 16)):
+        path = tmp_path / "captures" / f"{kind}.pcap"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pcap([f for i in range(30) for f in flow(kind, "10.0.0.7", 20_000 + i, 1e9 + i, rng, n)]))
+    words = ("train", tmp_path / "captures", "--labels", "by-file", "-o", tmp_path / "model", "--quiet")
+    assert run([*map(str, words), "--min-packets", "11"]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "every key has the label 'send'; training needs at least two classes; 30 of 60 labelled flows" in said
+    assert said.endswith("fewer than 11 packets and are left out; kvec train --min-packets 1 keeps them")
+    flags = ["--min-packets", "1", "--values", "size,server_port", *TINY]
+    assert run([*map(str, words), *flags]) == 0
+    schema = json.loads((tmp_path / "model" / "kvec.json").read_text())["schema"]
+    assert schema["packets"]["min_packets"] == 1
+    assert "session" not in schema or not schema["session"], "no direction is told, so none makes a session"
 
 
 # -- watching -----------------------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ def test_tabs_by_the_ending_or_the_flag(model: Deployed, tmp_path: Path) -> None
         ("tcp://:x", None, False, "names no port"),
         ("tcp://:9000", "csv", False, "its rows are JSON lines; leave out --format csv"),
         ("unix://", None, False, "names no path"),
+        ("ftp://x/y", None, False, "sources are files, -, tcp://, unix://, kafka:// and nats://"),
         ("mqtt://broker/topic", None, False, "mqtt:// is not known"),
         ("other.parquet", None, False, r"there is no column 'tangle' \(schema.tangle\); columns: key"),
     ],

@@ -44,7 +44,8 @@ def test_labels_are_written_and_told(captures: Path, tmp_path: Path, capsys: pyt
     assert ["example.net", "3", "18"] in lines and ["example.org", "3", "18"] in lines
     assert "6 of 8 flows (75.0 %) have one of 2 labels, by sni" in told
     assert "one of 1 label(s) with fewer than 2 flows" in told and "no TLS, DTLS or QUIC hello was seen" in told
-    assert f"kvec train {captures} --labels {output} -o model" in told
+    assert "0 of them have 10 packets or more; the others are left out of training, unless" in told
+    assert f"kvec train {captures} --labels {output} --min-packets 1 -o model" in told, "else no class is left"
     rows = pl.read_csv(output)
     assert rows.columns == [
         "capture", "client", "client_port", "server", "server_port", "protocol", "start", "end", "label", "by",

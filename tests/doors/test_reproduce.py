@@ -259,6 +259,11 @@ def test_the_report_alone(faked: Callable[..., int], tmp_path: Path, capsys: pyt
         (["all", "--seeds", "0,x"], "--seeds is '0,x'; write whole numbers"),
         (["all", "--profile", "paper", "--seeds", "5"], "--seeds is '5'; the profile paper has the folds 0 to 4"),
         (["all", "--only", "nothing"], "no cell has 'nothing' in its name; --list without --only shows them"),
+        (
+            ["curves", "--profile", "small"],
+            "the profile small wants real data, and none of traffic-fg, fgnet-d1, movielens-1m, ",
+        ),
+        (["curves", "--profile", "small"], "or run synthetic-early and synthetic-late alone: --only synthetic"),
         (["keys", "--profile", "small"], "nothing can be run: traffic-fg not found, or not whole; give the folder"),
     ],
 )
@@ -267,6 +272,15 @@ def test_what_cannot_be_run_is_refused(
 ) -> None:
     assert told in refused("reproduce", *words, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_made_data_of_a_profile_can_be_run_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["reproduce", "curves", "--profile", "small", "--out", str(tmp_path / "out")]
+    assert run([*words, "--list"]) == 0, "to look costs nothing"
+    assert "left out: traffic-fg" in capsys.readouterr().err
+    assert run([*words, "--only", "synthetic", "--minutes", "0.001"]) == 0
+    told = capsys.readouterr().err
+    assert "cells would have ended too late" in told and "left out" not in told
 
 
 def test_an_experiment_without_cells_in_a_profile_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:

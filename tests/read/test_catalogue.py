@@ -68,6 +68,9 @@ def test_every_public_set_is_described() -> None:
         assert dataset.what and dataset.files and dataset.licence and dataset.road
         assert dataset.address.startswith("https://")
         assert dataset.state == ""
+    for name in ("Traffic-FG", "Traffic-App"):
+        road = next(dataset.road for dataset in known if dataset.name == name)
+        assert "kvec inspect rows.npy" in road and Path(road.rpartition("--schema ")[2]).is_file()
 
 
 def test_a_full_folder_has_them_all(tmp_path: Path) -> None:

@@ -120,6 +120,24 @@ def test_numbers_are_those_of_the_summary(tmp_path: Path) -> None:
     assert f"every sequence after {n} item" in shown
 
 
+def test_what_unknown_does_to_the_headline_is_said_beside_it(tmp_path: Path) -> None:
+    traces = made.traces()
+    theta, _ = curves.best_threshold(traces)
+    stops = curves.stop_at_threshold(traces, theta)
+    known = np.arange(len(stops)) % 7 > 0
+    summary = curves.summarise_stops(traces, stops, len(made.CLASSES), draws=50, is_known=known)
+    best = curves.summarise_stops(traces, stops, len(made.CLASSES), draws=0)
+    path = tmp_path / "unknown.html"
+    html.write_report(
+        path, title="x", summary=summary, traces=traces, threshold=theta, classes=made.CLASSES, draws=50, is_known=known
+    )
+    head = " ".join(path.read_text(encoding="utf-8").partition("<main>")[0].split())
+    assert "unknown is wrong" in head and f"{(~known).sum()} decisions say that they do not know" in head
+    assert f"there HM at the same θ is {best.hm:.3f}." in head and f"<b>{summary.hm:.3f}</b>" in head
+    assert summary.hm < best.hm
+    assert "unknown is wrong" not in write(tmp_path / "known.html")
+
+
 def test_little_data_and_nothing_optional(tmp_path: Path) -> None:
     one = Traces(np.array([0, 1]), np.ones(1), np.zeros(1), np.ones(1), np.zeros(1), np.zeros(1))
     page = Page(write(tmp_path / "a.html", one, fixed_n=3))

@@ -37,6 +37,23 @@ def test_report_is_one_page_with_its_figures(tmp_path: Path) -> None:
     assert "without test sequences that occur in training" in plain
 
 
+def test_a_smoke_test_says_first_that_it_means_nothing(tmp_path: Path) -> None:
+    tables = made.Made().curves("planted", (0,), ["kvec"], 2)
+    folder = tables.write(tmp_path / "in")
+    cells = pl.read_csv(folder / "cells.csv").with_columns(
+        pl.lit("smoke").alias("profile"), pl.lit(50.0).alias("seconds")
+    )
+    cells.write_csv(folder / "cells.csv")
+    page = make_report(folder, tmp_path / "out").read_text(encoding="utf-8")
+    plain = (tmp_path / "out/report.md").read_text(encoding="utf-8")
+    for text in (page, plain):
+        assert text.index("This is a smoke test") < text.index("verdicts on"), "it stands before all figures"
+        assert "mean nothing" in text and "less than a minute in all" in text and "0.0 hours" not in text
+        assert "(none: experiments that were not run)" in text
+    other = make_report(few().write(tmp_path / "small"), tmp_path / "other").read_text(encoding="utf-8")
+    assert "smoke" not in other and "26 minutes in all" in other
+
+
 def test_a_table_of_data_alone_gives_a_report(tmp_path: Path) -> None:
     page = make_report(made.Made().table_one("sepsis").write(tmp_path / "in"), tmp_path / "out")
     assert "Experiments that were not run: curves, sensitivity" in page.read_text(encoding="utf-8")

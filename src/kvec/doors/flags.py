@@ -77,6 +77,14 @@ class SchemaFlags:
             help="Put sequences side by side, as in key:8:common or group:3:order; none: as they come.",
         ),
     ] = None
+    min_packets: Annotated[
+        int | None,
+        _flag(
+            "--min-packets",
+            metavar="N",
+            help="Of captures: leave labelled flows of fewer packets out; 10 unless given.",
+        ),
+    ] = None
     schema: Annotated[
         Path | None, _flag("--schema", metavar="FILE", help="A TOML with all this; other flags go before it.")
     ] = None
@@ -104,14 +112,20 @@ class SchemaFlags:
         if self.tangling is not None:
             plain.pop("tangling", None)
             plain |= {} if self.tangling == "none" else {"tangling": _tangling(self.tangling)}
+        if self.min_packets is not None:
+            plain["packets"] = plain.get("packets", {}) | {"min_packets": self.min_packets}
         plain["values"] = self._values(schema)
         return Schema.from_dict(plain, where="the flags")
+
+    @property
+    def value_names(self) -> list[str]:
+        """The value fields that were named."""
+        return [name.strip() for name in (self.values or "").split(",") if name.strip()]
 
     def _values(self, schema: Schema) -> dict[str, dict[str, Any]]:
         known = {field.name: {k: v for k, v in asdict(field).items() if k != "name"} for field in schema.values}
         if self.values is not None:
-            names = [name.strip() for name in self.values.split(",") if name.strip()]
-            known = {name: known.get(name, {}) for name in names}
+            known = {name: known.get(name, {}) for name in self.value_names}
         for setting in self.kind or ():
             name, equals, kind = setting.partition("=")
             if not equals:

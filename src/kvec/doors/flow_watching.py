@@ -26,7 +26,7 @@ from kvec.doors.writing import decision_row, require_place
 from kvec.read.packets.captures import Packets
 from kvec.read.packets.flows import Arrived, Flows
 from kvec.read.packets.layers import dissect
-from kvec.read.packets.tables import FIELDS
+from kvec.read.packets.tables import FIELDS, no_flows, unread
 from kvec.report.text import plain, table
 from kvec.words.errors import ModelError, SettingError
 from kvec.words.flows import FlowSettings
@@ -87,8 +87,12 @@ def watch_packets(wishes: Wishes) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     print(watch.summary(), file=sys.stderr)
+    if lost := unread(source.counters):
+        say(f"warning: {lost}")
     if source.problem is not None:
         raise source.problem
+    if not (source.is_live or watch.book.n_flows or stopping.is_asked):
+        raise no_flows(source.name, source.counters)
     return 0
 
 
@@ -164,7 +168,7 @@ class _Watch:
             tables.append(table(named, ("label", "flows", "packets needed"), right=(1, 2)))
         if self.source.counters:
             lost = [(reason, f"{n:,}") for reason, n in self.source.counters.most_common(TOLD)]
-            tables.append(table(lost, ("noticed", "packets"), right=(1,)))
+            tables.append(table(lost, ("noticed", "number"), right=(1,)))
         if self._splitter is not None:
             files = [(name, f"{n:,}") for name, n in sorted(self._splitter.counts().items())]
             tables.append(table(files, ("file", "packets"), right=(1,)))

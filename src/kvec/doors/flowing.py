@@ -22,7 +22,7 @@ from kvec.doors.summary import counted
 from kvec.doors.writing import require_place
 from kvec.read.packets.filtering import Filter
 from kvec.read.packets.learning import labelled, labelled_schema
-from kvec.read.packets.tables import PacketTable, packet_schema, read_packets, table_of
+from kvec.read.packets.tables import PacketTable, packet_schema, read_packets, table_of, unread
 from kvec.report.canvas import write_whole
 from kvec.report.text import clock, plain, table
 from kvec.words.errors import DataError, SettingError
@@ -73,6 +73,8 @@ def show_flows(wishes: Wishes) -> None:
         print(flows_text(found), file=sys.stderr)
     else:
         _tell(found, wishes, fields)
+    if lost := unread(found.counters):
+        say(f"warning: {lost}")
     if problem is not None:
         raise problem
 
@@ -104,7 +106,7 @@ def flows_text(found: PacketTable) -> str:
         )
         for one in flows.head(SHOWN).iter_rows(named=True)
     ]  # fmt: skip
-    header = ("client", "server", "", "packets", "bytes", "lasted", "", *["label"][: "label" in flows.columns])
+    header = ("client", "server", "protocol", "packets", "bytes", "lasted", "", *["label"][: "label" in flows.columns])
     parts = [table(rows, header, right=(3, 4, 5))]
     more = found.left_out
     if (left := flows.height + more["flows"] - SHOWN) > 0:
@@ -117,7 +119,7 @@ def flows_text(found: PacketTable) -> str:
     )
     if found.counters:
         lost = [(reason, f"{n:,}") for reason, n in found.counters.most_common()]
-        parts.append(table(lost, ("noticed", "packets"), right=(1,)))
+        parts.append(table(lost, ("noticed", "number"), right=(1,)))
     return "\n\n".join(parts)
 
 

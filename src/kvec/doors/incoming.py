@@ -97,7 +97,9 @@ def _remote(given: str, scheme: str, most_bytes: int) -> Source:
         "kafka": lambda: _kafka(given),
     }
     if scheme not in openers:
-        raise SettingError(f"{given}: {scheme}:// is not known; sources are files, -, tcp://, unix:// and kafka://")
+        raise SettingError(
+            f"{given}: {scheme}:// is not known; sources are files, -, tcp://, unix://, kafka:// and nats://"
+        )
     return openers[scheme]()
 
 

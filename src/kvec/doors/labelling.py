@@ -13,7 +13,7 @@ import polars as pl
 from kvec.doors.messages import say
 from kvec.doors.writing import require_place
 from kvec.read.packets.named_flows import LEVELS, name_flows
-from kvec.read.packets.tables import each_capture
+from kvec.read.packets.tables import each_capture, unread
 from kvec.report.canvas import write_whole
 from kvec.report.text import bar, percent, plain, table
 from kvec.words.errors import DataError, SettingError
@@ -62,6 +62,8 @@ def label_captures(wishes: Wishes) -> str:
         frames.append(found.frame.with_columns(pl.lit(name).alias("capture")))
         counters += found.counters
     flows = pl.concat(frames)
+    if lost := unread(counters):
+        say(f"warning: {lost}")
     labels = _keep(flows, wishes)
     _write(flows, labels, wishes)
     return _text(flows, labels, counters, wishes)
@@ -134,9 +136,11 @@ def _text(flows: pl.DataFrame, labels: pl.DataFrame, counters: Counter[str], wis
     parts.append(f"labels: {wishes.output}, made from {GIVEN_AWAY[wishes.by]}")
     if n_labelled > n_long:
         parts.append(
-            f"{n_long:,} of them have {LEAST} packets or more; the others are left out of training, unless a "
-            "schema says min_packets = 1 under [packets]"
+            f"{n_long:,} of them have {LEAST} packets or more; the others are left out of training, unless kvec train "
+            "is told --min-packets 1"
         )
     if labels.height > 1:
-        parts.append(f"next: kvec train {names} --labels {output} -o model")
+        n_left = named.filter(pl.col("packets") >= LEAST)["name"].n_unique()
+        more = " --min-packets 1" if n_left < 2 else ""  # else no two classes would be left to learn
+        parts.append(f"next: kvec train {names} --labels {output}{more} -o model")
     return "\n\n".join(parts)

@@ -188,6 +188,7 @@ def _plan(
 def _require_something(plan: Plan, profile: Profile, wishes: Wishes) -> None:
     """Refuse a plan that has nothing in it, saying why."""
     if plan.cells or plan.statistics:
+        _require_real(plan, profile, wishes)
         return
     if plan.missing:
         raise DataError(f"nothing can be run: {_not_found(plan)}")
@@ -196,6 +197,18 @@ def _require_something(plan: Plan, profile: Profile, wishes: Wishes) -> None:
     raise SettingError(
         f"{wishes.experiment} has nothing for the profile {profile.name}, whose data sets are "
         f"{', '.join(profile.datasets)}; choose another --profile"
+    )
+
+
+def _require_real(plan: Plan, profile: Profile, wishes: Wishes) -> None:
+    """Refuse to train on made data alone, for hours maybe, where real data is wanted and none is given."""
+    wanted = [name for name in plan.missing if name in NAMES]
+    made = sorted({cell.base for cell in plan.cells})
+    if wishes.is_list or not wanted or not made or set(made) & set(NAMES):
+        return
+    raise DataError(
+        f"the profile {profile.name} wants real data, and none of {', '.join(wanted)} is given; name the folder that "
+        f"holds them with --data FOLDER, or run {' and '.join(made)} alone: --only {made[0].partition('-')[0]}"
     )
 
 

@@ -134,17 +134,17 @@ def serve(
 
 
 def serve_export(
-    state: Annotated[Path, Argument(metavar="STATE", help="The --state folder of kvec serve.")],
+    state: Annotated[Path, Argument(metavar="STATE", help="The --state folder of kvec serve, or one model's in it.")],
     output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="A .parquet, .csv or .ndjson file.")],
-    model: Annotated[str, Option(metavar="NAME", help="Which of the models.")] = "default",
+    model: Annotated[str, Option(metavar="NAME", help="Which of the models in the state.")] = "default",
 ) -> None:
     """Write the items of all sequences whose true labels have come as a table, to train or tune with."""
     require_extra()
-    from kvec.doors.service.label_store import FILE, labelled_items
+    from kvec.doors.service.label_store import labelled_items, labels_in
     from kvec.doors.writing import ENDINGS, require_place, write_decisions
 
     require_place(output, tuple(ENDINGS))
-    table = labelled_items(state / model / FILE)
+    table = labelled_items(labels_in(state, model))
     write_decisions(table, output)
     say(f"{table.height:,} items of labelled sequences are in {output}")
 

@@ -13,20 +13,21 @@ from kvec.doors.messages import say
 from kvec.read.authors import npy_files, read_authors
 from kvec.read.files import ending
 from kvec.read.packets.learning import read_captures, whole_schema
-from kvec.read.packets.tables import holds_captures
+from kvec.read.packets.tables import FIELDS, holds_captures
 from kvec.read.ratings import read_movielens
 from kvec.read.rows import find_schema, read_table, schema_beside
 from kvec.read.shards import Shards, open_shards
 from kvec.read.table import Table
 from kvec.tangle.tangling import Split
-from kvec.words.errors import ModelError
-from kvec.words.schema import Schema
+from kvec.words.errors import ModelError, SettingError
+from kvec.words.schema import Field, Schema
 
 
 def read_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
     """Read a table or captures as their flags say, and tell where the rest of the schema came from."""
     if holds_captures(path):
         return _captures_by_flags(path, flags)
+    _refuse_packet_flags(path, flags)
     loaded = _special(path, flags.label)
     if loaded is not None:
         frame, schema, kind = loaded
@@ -42,6 +43,7 @@ def read_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
 
 def open_by_flags(path: Path, flags: SchemaFlags) -> tuple[Shards, str]:
     """Parquet files that are read in windows, as their flags say, and where the rest of the schema came from."""
+    _refuse_packet_flags(path, flags)
     file = flags.schema or schema_beside(path)
     schema = flags.over(Schema.from_toml(file) if file else Schema())
     return open_shards(path, schema, flags.labels), str(file) if file else ""
@@ -59,12 +61,22 @@ def read_by_schema(path: Path, schema: Schema, labels: Path | None = None) -> Ta
 
 def _captures_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
     file = flags.schema or schema_beside(path)
-    schema = flags.over(whole_schema(Schema.from_toml(file) if file else Schema()))
+    said = Schema.from_toml(file) if file else Schema()
+    if flags.value_names:  # so that what holds for packets, such as their sessions, fits these fields
+        known = {field.name: field for field in said.values}
+        fields = tuple(known.get(name) or Field(name, kind=FIELDS.get(name, "auto")) for name in flags.value_names)
+        said = replace(said, values=fields)
+    schema = flags.over(whole_schema(said))
     if flags.tangling == "none" and not schema.group:
         schema = replace(schema, group="capture")
     table = read_captures(path, schema, flags.labels, _passed_by)
     n = table.frame["tangle"].n_unique()
     return table, f"the packets of {n:,} capture{'s' * (n != 1)}" + (f" and {file}" if file else "")
+
+
+def _refuse_packet_flags(path: Path, flags: SchemaFlags) -> None:
+    if flags.min_packets is not None:
+        raise SettingError(f"--min-packets is for captures; {path} holds none")
 
 
 def _passed_by(problem: str) -> None:

@@ -13,8 +13,8 @@ Data = Annotated[
     Path,
     Argument(
         metavar="DATA",
-        help="A table (.parquet, .csv, .csv.gz, .ndjson), a folder of such files of one kind, a MovieLens folder, or "
-        "authors' .npy.",
+        help="A table (.parquet, .csv, .csv.gz, .ndjson), a folder of such files of one kind, captures (.pcap, "
+        ".pcapng), a MovieLens folder, or authors' .npy.",
     ),
 ]
 Device = Annotated[str, Option("--device", metavar="auto|cpu|cuda", help="Where the network runs.")]

@@ -14,6 +14,10 @@ from pathlib import Path
 from kvec.read.authors import open_rows
 from kvec.words.errors import DataError
 
+_ROWS = (
+    "the .npy file itself: kvec inspect rows.npy (in Python: read_authors); a table of its packets (.parquet): "
+    f"--schema {Path(__file__).with_name('schemas') / 'traffic_fg.toml'}"
+)
 _AUTHORS = "https://github.com/tduan-xjtu/kvec_project"
 _NO_LICENCE = "none stated; ask the authors before passing it on"
 _CAPTURE_STARTS = (
@@ -153,7 +157,7 @@ _KNOWN: tuple[tuple[Dataset, tuple[str, ...], Callable[[Path], str]], ...] = (
             _AUTHORS,
             "private_dataset/traffic_fg.7z, .npy rows inside",
             _NO_LICENCE,
-            "the .npy file itself: kvec inspect rows.npy (in Python: read_authors)",
+            _ROWS,
         ),
         (r"traffic[-_]?fg(/.*|[^/]*)\.(npy|parquet)$",),
         _check_npy,
@@ -165,7 +169,7 @@ _KNOWN: tuple[tuple[Dataset, tuple[str, ...], Callable[[Path], str]], ...] = (
             _AUTHORS,
             "private_dataset/traffic_app.7z, .npy rows inside (announced there; it may be absent)",
             _NO_LICENCE,
-            "the .npy file itself: kvec inspect rows.npy (in Python: read_authors)",
+            _ROWS,
         ),
         (r"traffic[-_]?app(/.*|[^/]*)\.(npy|parquet)$",),
         _check_npy,

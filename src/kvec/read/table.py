@@ -11,6 +11,8 @@ from kvec.words.errors import DataError
 from kvec.words.items import Item
 from kvec.words.schema import Schema
 
+SHORT = "short flows"  # the note on labelled flows that are left out
+
 
 @dataclass(frozen=True)
 class Note:
@@ -58,9 +60,10 @@ def require_labels(table: Table) -> None:
                 "label every key, or leave those keys out"
             )
         if labels.n_unique() < 2:
+            short = "".join(f"; {note.text}" for note in table.notes if note.kind == SHORT)
             raise DataError(
                 f"{table.source}, column {name!r}: every key has the label {labels[0]!r}; "
-                "training needs at least two classes"
+                f"training needs at least two classes{short}"
             )
 
 

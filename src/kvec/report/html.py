@@ -95,9 +95,13 @@ def write_report(
     page = _template().render(
         title=title,
         summary=summary,
-        cards=[_card(summary, name) for name in ("hm", "accuracy", "earliness", "f1", "precision", "recall")]
+        cards=[
+            _card(summary, name, is_known is not None)
+            for name in ("hm", "accuracy", "earliness", "f1", "precision", "recall")
+        ]
         + ([] if is_known is None else [_card(summary, name) for name in metrics.ABSTAINING]),
         n_unknown=int((~known).sum()),
+        hm_of_best=_rule(traces, n_observed, "")["hm"],
         trusted=trusted,
         rules=rules,
         gain=_gain(traces, n_observed, curves.stop_at_fixed(traces, n), n_classes, draws, is_known),
@@ -116,19 +120,21 @@ def write_report(
     write_whole(path, page.encode("utf-8", "replace"))
 
 
-def _card(summary: Summary, name: str) -> dict[str, Any]:
+def _card(summary: Summary, name: str, has_unknown: bool = False) -> dict[str, Any]:
     """One headline number: HM and F1 as numbers, shares as percentages."""
     show = (lambda value: f"{value:.3f}") if name in ("hm", "f1") else percent
     value: float = getattr(summary, name)
     low, high = summary.intervals.get(name, (value, value))
     notes = {
-        "earliness": "lower is better", "hm": "accuracy and items saved", "accuracy": "",
+        "earliness": "lower is better", "hm": "accuracy and items saved" + "; unknown is wrong" * has_unknown,
+        "accuracy": "unknown is wrong" * has_unknown,
         "coverage": "decisions that are known", "known_accuracy": "",
     }  # fmt: skip
     return {
         "name": NAMES.get(name, name), "value": show(value), "note": notes.get(name, "macro"),
         "has_interval": name in summary.intervals,
-        "interval": f"{show(low)} – {show(high)}", "left": 100 * low, "width": 100 * (high - low), "at": 100 * value,
+        "interval": f"{show(low).removesuffix(' %')} – {show(high)}",
+        "left": 100 * low, "width": 100 * (high - low), "at": 100 * value,
     }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from kvec.reproduce.tables import (
     origin,
     settings_table,
     verdicts_table,
+    warning,
 )
 from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, UNTESTED, Judged
 from kvec.reproduce.yardsticks import paired_table
@@ -162,7 +163,7 @@ def _beyond(results: Results, name: str) -> Iterator[tuple[str, tuple[list[str],
 
 def _markdown(results: Results, judged: Sequence[Judged], sections: Sequence[Section]) -> str:
     """The report as a page of Markdown, its pictures beside it."""
-    parts = [f"# {TITLE}", origin(results)]
+    parts = [f"# {TITLE}", f"**{told}**" if (told := warning(results)) else "", origin(results)]
     for section in sections:
         parts.append(f"## {section.title}")
         is_list = len(section.words) > 1
@@ -183,7 +184,7 @@ def _html(results: Results, judged: Sequence[Judged], sections: Sequence[Section
     around.filters["svg"] = lambda picture: _inline(drawn / f"{picture.name}.svg")
     around.filters["verdict"] = _kind
     rendered: Any = around.from_string(text).render(
-        title=TITLE, origin=origin(results), sections=sections, summary=summary(judged)
+        title=TITLE, warning=warning(results), origin=origin(results), sections=sections, summary=summary(judged)
     )
     return str(rendered)
 

@@ -33,6 +33,11 @@ COLUMNS = {
     "seeing_items": "items that see others", "same_class_seen": "of their class among what is seen",
 }  # fmt: skip
 SHARES = ("related_keys", "seeing_items", "same_class_seen")
+NOT_RUN = "(none: experiments that were not run)"  # where other rows name a data set
+SMOKE = (
+    "This is a smoke test: tiny made data and seconds of training, to see whether everything runs. Its figures and "
+    "verdicts mean nothing; for results, kvec reproduce all --profile small --data FOLDER."
+)
 MADE = ("planted", "made-early", "made-late")
 
 
@@ -115,7 +120,7 @@ def verdicts_table(judged: Sequence[Judged]) -> Table:
     kinds = (HOLDS, PARTLY, FAILS, UNTESTED)
     names = dict.fromkeys(row.dataset for row in judged)
     counts = {name: Counter(row.verdict for row in judged if row.dataset == name) for name in names}
-    rows = [(name_of(name) if name else "not run", *(str(n[kind]) for kind in kinds)) for name, n in counts.items()]
+    rows = [(name_of(name) if name else NOT_RUN, *(str(n[kind]) for kind in kinds)) for name, n in counts.items()]
     total = Counter(row.verdict for row in judged)
     return Table(("data set", *kinds), [*rows, ("all", *(str(total[kind]) for kind in kinds))])
 
@@ -188,12 +193,29 @@ def origin(results: Results) -> str:
         return ""
     parts = {name: ", ".join(sorted(set(cells[name].to_list()) - {""})) for name in ("profile", "version", "commit")}
     days = sorted({text[:10] for text in cells["started"].to_list()} - {""})
-    hours = float(cells["seconds"].sum()) / 3600
+    lasted = _lasted(float(cells["seconds"].sum()))
     when = "" if not days else f", {days[0]}" if len(days) == 1 else f", {days[0]} to {days[-1]}"
     return (
-        f"{cells.height} cells of the profile {parts['profile']}, {hours:.1f} hours in all, kvec {parts['version']}, "
+        f"{cells.height} cells of the profile {parts['profile']}, {lasted} in all, kvec {parts['version']}, "
         f"commit {parts['commit'] or 'unknown'}{when}."
     )
+
+
+def warning(results: Results) -> str:
+    """What a reader must know before all else: that results of the profile smoke say nothing."""
+    return SMOKE if "smoke" in results.cells["profile"].to_list() else ""
+
+
+def _lasted(seconds: float) -> str:
+    """How long all cells took, in hours, or in minutes where that would be a part of one.
+
+    >>> _lasted(9000), _lasted(95), _lasted(20)
+    ('2.5 hours', '2 minutes', 'less than a minute')
+    """
+    if seconds >= 3600:
+        return f"{seconds / 3600:.1f} hours"
+    minutes = round(seconds / 60)
+    return "less than a minute" if seconds < 60 else f"{minutes} minute{'s' * (minutes > 1)}"
 
 
 def _difference(lines: Mapping[str, Lines], name: str, low: float, high: float) -> str:

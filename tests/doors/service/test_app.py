@@ -274,7 +274,10 @@ def test_what_cannot_be_used_is_refused_with_a_reason(lively: Trained) -> None:
         problem_of(await client.get("/v1/nothing"), 404)
         for after in ("-1", "x", "1e3", "٣"):
             assert problem_of(await client.get("/v1/decisions", params={"after": after}), 400)["field"] == "after"
-        assert problem_of(await client.get("/v1/decisions?after=9"), 410)["newest"] == 0
+        told = problem_of(await client.get("/v1/decisions?after=9"), 404)
+        assert told["newest"] == 0 and "there is no decision 9 yet; the newest is 0, so ask after=0" in told["detail"]
+        told = problem_of(await client.post("/v1/models/m/dial", json={"earliness": 0.1}), 404)
+        assert "there is no model 'm' here; there are default" in told["detail"]
         problem_of(await client.get("/v1/replay"), 404)
 
     check(lively, wish, bounds=Bounds(max_items=1000, max_body=100_000))
@@ -353,7 +356,8 @@ def test_tokens_hosts_and_origins(lively: Trained, tmp_path: Path) -> None:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic a-token-of-someone"}):
             for path in ("/v1/model", "/metrics", "/v1/keys/a/b", "/v1/replay"):
                 told = await client.get(path, headers=headers)
-                problem_of(told, 401)
+                is_wrong = headers.get("Authorization") == "Bearer wrong"
+                assert problem_of(told, 401)["detail"].startswith("the token is wrong" if is_wrong else "a token is n")
                 assert told.headers["www-authenticate"] == "Bearer"
         for token in ("a-token-of-someone", "another-token-000"):
             assert (await client.get("/v1/model", headers={"Authorization": f"Bearer {token}"})).status_code == 200

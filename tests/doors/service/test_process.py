@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +24,7 @@ from websockets.sync.client import connect
 
 from kvec.client import Client, ServiceError
 
+ROOT = Path(__file__).resolve().parents[3]
 TOKEN = "0123456789abcdef0123"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -86,6 +92,29 @@ def test_events_resume_and_what_is_gone_is_told(serving: Serving, lively: Traine
     assert seen == [oldest + 1, oldest + 2, oldest + 3] and again == f"id: {seen[1]}"
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_lines_for_curl_on_the_page(lively: Trained, tmp_path: Path) -> None:
+    lines = re.findall(r"^curl .*", (ROOT / "docs" / "serve.md").read_text(encoding="utf-8"), re.MULTILINE)
+    rows = rows_of(lively, 20)
+    (tmp_path / "items.ndjson").write_text("\n".join(map(json.dumps, rows)))
+    serving, told = Serving(lively.model), []
+    try:
+        for line in lines:
+            words = shlex.split(line.replace("http://127.0.0.1:8765", serving.url), comments=True)
+            is_endless = "-N" in words
+            run = subprocess.run(
+                [*words, "-sS", "-i", *(["--max-time", "2"] if is_endless else [])], cwd=tmp_path, capture_output=True,
+                text=True, timeout=PATIENCE, check=False,
+            )  # fmt: skip
+            assert " 200 OK" in run.stdout.splitlines()[0], run.stdout + run.stderr
+            told.append(run.stdout.partition("\n\n")[2])
+    finally:
+        assert serving.stop() == 0
+    one, many, key, dial = map(json.loads, told[:4])
+    assert (one["taken"], one["refused"]) == (1, []) and (many["taken"], many["refused"]) == (len(rows), [])
+    assert key["key"] == "k" and dial["model"] == "default" and len(told) == len(lines) == 5
+
+
 def test_both_ways_over_a_websocket(serving: Serving, lively: Trained) -> None:
     address = serving.url.replace("http", "ws") + "/v1/stream"
     for headers in ({}, {"Authorization": "Bearer wrong"}, {**AUTH, "Origin": "http://evil.example"}):
@@ -95,7 +124,12 @@ def test_both_ways_over_a_websocket(serving: Serving, lively: Trained) -> None:
     with pytest.raises(InvalidStatus) as refused, connect(f"{address}?model=other", additional_headers=AUTH):
         pass
     assert refused.value.response.status_code == 404
-    serving.wait_for("WS none answered with 401 to 127.0.0.1")
+    serving.wait_for("WS /v1/stream answered with 401 to 127.0.0.1")
+    assert httpx.get(f"{serving.url}/v1/keys/a/secret", timeout=PATIENCE).status_code == 401
+    serving.wait_for(r"GET /v1/keys/\{names:path\} answered with 401 to 127.0.0.1")
+    assert httpx.get(f"{serving.url}/v1/nothing", headers=AUTH, timeout=PATIENCE).status_code == 404
+    serving.wait_for("GET of an unknown path answered with 404 to 127.0.0.1")
+    assert not any("secret" in line for line in serving.lines)
     serving.wait_for("WS /v1/stream answered with 404 to 127.0.0.1")
     metrics = httpx.get(f"{serving.url}/metrics", headers=AUTH, timeout=PATIENCE).text
     assert 'kvec_http_requests_total{route="/v1/stream",status="404"} 1.0' in metrics

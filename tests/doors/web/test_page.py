@@ -348,6 +348,17 @@ def test_narrow_screens_lose_nothing_sideways(serve: Serve, visit: Visit, width:
     assert page.locator("#river").bounding_box()["width"] > 0.8 * width  # type: ignore[index]
 
 
+def test_header_and_tools_keep_to_one_line(serve: Serve, visit: Visit) -> None:
+    page = visit(serve(), viewport={"width": 1400, "height": 900})
+    page.evaluate("document.querySelector('#hold').hidden = false; document.querySelector('#replay').hidden = false")
+    rows = (
+        "q => new Set([...document.querySelectorAll(q)].map(e => Math.round(e.getBoundingClientRect().top / 20))).size"
+    )
+    assert page.evaluate("document.querySelector('.lead').getBoundingClientRect().height") < 30
+    assert page.evaluate("document.querySelector('.bar').getBoundingClientRect().height") < 60
+    assert page.evaluate(rows, ".tools button") == 1
+
+
 def test_dark_and_light(serve: Serve, visit: Visit) -> None:
     service = serve()
     page = visit(service, color_scheme="dark")

@@ -32,7 +32,7 @@ from tests.read.packets.making_packets import (
 )
 
 from kvec.read.packets import captures, unpacking
-from kvec.read.packets.captures import Capture, Packets, open_capture, open_captures
+from kvec.read.packets.captures import UNREAD, Capture, Packets, open_capture, open_captures
 from kvec.read.packets.records import LARGEST_PACKET
 from kvec.words.errors import DataError
 
@@ -149,10 +149,11 @@ def test_times_beyond_all_times(offset: int) -> None:
 
 @pytest.mark.parametrize("cut", range(1, 60))
 def test_a_capture_cut_off_gives_what_is_whole(cut: int) -> None:
-    for data in (pcap(FRAMES), pcapng(FRAMES)):
+    for make in (pcap, pcapng):
+        data, whole = make(FRAMES), len(make(FRAMES[:2]))
         capture = of(data[:-cut])
         assert same(frames_of(capture), FRAMES[:2])
-        assert capture.counters == {"cut off at the end of the file": 1}
+        assert capture.counters == {"cut off at the end of the file": 1, UNREAD: len(data) - cut - whole}
 
 
 @pytest.mark.parametrize("size", range(4, 24))
@@ -160,7 +161,7 @@ def test_a_header_cut_off_gives_nothing(size: int) -> None:
     for data in (pcap([]), pcapng([])):
         capture = of(data[:size])
         assert frames_of(capture) == []
-        assert capture.counters == {"cut off at the end of the file": 1}
+        assert capture.counters == {"cut off at the end of the file": 1, UNREAD: size}
 
 
 def test_lengths_beyond_all_bounds() -> None:
@@ -168,7 +169,7 @@ def test_lengths_beyond_all_bounds() -> None:
         bad = pcap([FRAMES[0]]) + struct.pack("<IIII", 0, 0, size, size) + bytes(100)
         capture = of(bad)
         assert len(frames_of(capture)) == 1
-        assert capture.counters == {"bad length": 1}
+        assert capture.counters == {"bad length": 1, UNREAD: 116}
     capture = of(pcap([Frame(b"x", 0, 2**32 - 1)]))
     assert frames_of(capture)[0].wire == 2**31 - 1
 
@@ -182,7 +183,7 @@ def test_block_lengths_beyond_all_bounds(kind: int, length: int) -> None:
     expected = (
         {"cut off at the end of the file": 1, "unknown block": 1} if kind == 77 and length > 11 else {"bad length": 1}
     )
-    assert capture.counters == expected
+    assert capture.counters == expected | {UNREAD: 52}
 
 
 def test_packets_that_contradict_their_block_are_passed_by() -> None:
@@ -198,7 +199,20 @@ def test_two_lengths_that_differ_end_the_reading() -> None:
     good = pcapng(FRAMES)
     capture = of(good + enhanced(FRAMES[0], 1)[:-4] + b"\1\2\3\4" + good)
     assert len(frames_of(capture)) == 3
-    assert capture.counters == {"bad length": 1}
+    assert capture.counters == {"bad length": 1, UNREAD: len(enhanced(FRAMES[0], 1)) + len(good)}
+
+
+@pytest.mark.parametrize("make", [pcap, pcapng])
+def test_what_lies_behind_damage_is_counted(
+    make: Callable[..., bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvec.read.packets.captures.BLOCK", 1 << 12)
+    good = make(FRAMES)
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes(good + b"\xff" * 3000 + make(FRAMES * 300))
+    with open_capture(path) as capture:
+        assert len(frames_of(capture)) == 3
+        assert capture.counters[UNREAD] == path.stat().st_size - len(good), "to the end of the file"
 
 
 def test_more_interfaces_than_a_section_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,7 +406,13 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
         open_capture(tmp_path)
     for name, data, message in (
         ("empty.pcap", b"", "is empty"),
-        ("table.pcap", b"key,value\n1,2\n", r"table\.pcap: is neither pcap nor pcapng; convert it with: editcap"),
+        ("table.pcap", b"key,value\n1,2\n", r"table\.pcap: is neither pcap nor pcapng; it is no capture"),
+        (
+            "other.cap",
+            b"snoop\0\0\0" + bytes(40),
+            "neither pcap nor pcapng; if it is a capture, convert it with: editcap",
+        ),
+        ("odd.cap", b"\x54\0\0\0" + bytes(40), "if it is a capture, convert it with: editcap"),
         ("one.pcap", b"\xd4", "neither"),
         ("bad.gz", b"\x1f\x8b\x08" + bytes(50), "cannot be read"),
     ):

@@ -71,7 +71,7 @@ def build(service: Service) -> ASGIApp:
     )  # fmt: skip
     app.router.redirect_slashes = False
     app.state.service = service
-    return Guard(app, service)
+    return Guard(app, service, app.routes)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

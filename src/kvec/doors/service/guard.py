@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kvec.doors.service.problems import KIND, Refusal
@@ -50,8 +51,8 @@ def read_tokens(path: Path) -> frozenset[bytes]:
 class Guard:
     """Stands in front of the application."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app, self._service = app, service
+    def __init__(self, app: ASGIApp, service: Service, routes: Sequence[BaseRoute]) -> None:
+        self._app, self._service, self._routes = app, service, routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse."""
@@ -78,9 +79,8 @@ class Guard:
             await refuse(refusal, scope, sending)
         finally:
             if status:  # of a WebSocket only where it is refused
-                route = getattr(scope.get("route"), "path", "none")
                 client = (scope.get("client") or ["?"])[0]
-                service.answered(scope.get("method", "WS"), route, status, client)
+                service.answered(scope.get("method", "WS"), self._route(scope), status, client)
 
     def _require_allowed(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
@@ -100,7 +100,15 @@ class Guard:
         for known in service.tokens:  # all of them, so that time tells nothing
             is_known |= hmac.compare_digest(given, known)
         if kind.lower() != "bearer" or not is_known:
-            raise Refusal(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+            is_given = kind.lower() == "bearer" and token.strip()
+            why = "the token is wrong" if is_given else "a token is needed: Authorization: Bearer TOKEN"
+            raise Refusal(401, why, {"WWW-Authenticate": "Bearer"})
+
+    def _route(self, scope: Scope) -> str:
+        """The path of a request as the application has it, also where it was refused before; never names in it."""
+        if found := getattr(scope.get("route"), "path", ""):
+            return str(found)
+        return next((str(getattr(r, "path", "")) for r in self._routes if r.matches(scope)[0] != Match.NONE), "")
 
 
 async def refuse(refusal: Refusal, scope: Scope, send: Send) -> None:

@@ -125,7 +125,10 @@ def _require_there(served: Served, after: int) -> None:
     if after + 1 < log.oldest:
         raise Refusal(410, f"decisions before {log.oldest} are gone", oldest=log.oldest, newest=log.newest)
     if after > log.newest:
-        raise Refusal(410, f"there is no decision {after} yet", oldest=log.oldest, newest=log.newest)
+        raise Refusal(  # to wait would pass by all that fall until then, where numbers have begun anew
+            404, f"there is no decision {after} yet; the newest is {log.newest}, so ask after={log.newest}, or from "
+            "now on without a number", oldest=log.oldest, newest=log.newest,
+        )  # fmt: skip
 
 
 async def _events(service: Service, served: Served, after: int) -> AsyncIterator[bytes]:

@@ -125,10 +125,18 @@ def _cells(said: Said | None) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def labels_in(state: Path, model: str) -> Path:
+    """Where the labels of a model lie: in its folder in the state, or in the state where that is one model's."""
+    for path in (state / FILE, state / model / FILE):
+        if path.is_file():
+            return path
+    if others := sorted(path.parent.name for path in state.glob(f"*/{FILE}")):
+        raise DataError(f"{state}: has no labels of {model!r}; give --model {' or '.join(others)}")
+    raise DataError(f"{state}: no labels were kept here; name the --state folder of kvec serve, or one in it")
+
+
 def labelled_items(path: Path) -> pl.DataFrame:
     """The items of all labelled sequences as a table: tangle, key, sequence, time, their values, and the label."""
-    if not path.is_file():
-        raise DataError(f"{path}: no labels were kept here; name the --state folder of kvec serve, or one in it")
     try:
         base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         rows = base.execute("SELECT tangle, key, sequence, label, items FROM labels ORDER BY number").fetchall()

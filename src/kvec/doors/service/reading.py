@@ -69,8 +69,9 @@ def form_of(request: Request) -> str:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in FORMS:
         raise Refusal(
-            415, "the Content-Type must be application/json or application/x-ndjson", CLOSE, field="content-type"
-        )
+            415, "the Content-Type must be application/json or application/x-ndjson; with curl: -H 'Content-Type: "
+            "application/json'", CLOSE, field="content-type",
+        )  # fmt: skip
     return FORMS[kind]
 
 

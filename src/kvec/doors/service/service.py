@@ -127,15 +127,18 @@ class Service:
             return looked
 
     def answered(self, method: str, route: str, status: int, client: str) -> None:
-        """Count an answer; refusals are told on the standard error output, without what was sent."""
-        self.meters.answered(route, status)
+        """Count an answer; refusals are told on the standard error output, without what was sent.
+
+        The route is empty where nothing lies under the path.
+        """
+        self.meters.answered(route or "none", status)
         if status < 400:
             return
         self._refused[status, route] += 1
         n = self._refused[status, route]
         if n <= TOLD or str(n).strip("0") == "1":
             so_far = f" ({n:,} such answers so far)" if n > TOLD else ""
-            say(f"{method[:8]} {route} answered with {status} to {client}{so_far}")
+            say(f"{method[:8]} {route or 'of an unknown path'} answered with {status} to {client}{so_far}")
 
     def _wake(self, name: str) -> None:
         event = self._news.pop(name, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from kvec.words.errors import DataError
 BLOCK = 1 << 22  # bytes of a block
 MOST_PACKETS = 1 << 16  # of a block
 CUT_OFF = "cut off at the end of the file"
+UNREAD = "bytes that were not read"  # behind a bad length, or of what is cut off
 PCAP = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}  # magic: ns of a tick, bytes of a header
 ZIP = b"PK\x03\x04"
 PCAPNG = b"\x0a\x0d\x0d\x0a"
@@ -167,9 +169,20 @@ def _checked(peeked: Peeked, name: str) -> Peeked:
     if not begin:
         raise DataError(f"{name}: the file is empty")
     if begin != PCAPNG and not {int.from_bytes(begin, "big"), int.from_bytes(begin, "little")} & set(PCAP):
-        way_out = "unpack it first" if begin == ZIP else "convert it with: editcap -F pcapng FILE NEW.pcapng"
+        if begin == ZIP:
+            way_out = "unpack it first"
+        elif _is_table(begin_of(peeked, name, 64)):
+            way_out = "it is no capture; kvec inspect shows what a table holds"
+        else:
+            way_out = "if it is a capture, convert it with: editcap -F pcapng FILE NEW.pcapng"
         raise DataError(f"{name}: is neither pcap nor pcapng; {way_out}")
     return peeked
+
+
+def _is_table(begin: bytes) -> bool:
+    """Whether a file that begins so is Parquet, or a text such as CSV."""
+    words = "".join(begin.decode("utf-8", "replace").split())
+    return begin.startswith(b"PAR1") or words.rstrip("\ufffd").isprintable()
 
 
 class _Reader:
@@ -185,6 +198,7 @@ class _Reader:
             yield from self._pcapng() if self._data[:4].tobytes() == PCAPNG else self._pcap()
         if self._filled > self._at:
             self._counters[CUT_OFF] += 1
+            self._counters[UNREAD] += self._filled - self._at
 
     def _pcap(self) -> Iterator[Packets]:
         if not self._have(24):
@@ -215,8 +229,10 @@ class _Reader:
                     break
             elif state == SKIP:
                 size = int(self._data[self._at + 4 : self._at + 8].view(">u4" if is_big else "<u4")[0])
-                if not self._skip(size + 3 & ~3):
+                passed = self._skip(size := size + 3 & ~3)
+                if passed < size:
                     self._counters[CUT_OFF] += 1
+                    self._counters[UNREAD] += passed
                     break
             elif state == MORE and not self._more():
                 break
@@ -263,8 +279,9 @@ class _Reader:
         )
 
     def _stop(self) -> None:
-        """Leave the rest: where the next record begins is not known."""
+        """Leave the rest, of which a file's bytes are counted: where the next record begins is not known."""
         self._counters["bad length"] += 1
+        self._counters[UNREAD] += self._skip(sys.maxsize) if self._is_patient else self._filled - self._at
         self._at = self._filled
 
     def _more(self) -> bool:
@@ -281,15 +298,16 @@ class _Reader:
             self._fill()
         return self._filled - self._at >= size
 
-    def _skip(self, size: int) -> bool:
-        """Pass bytes by without keeping them; False where the stream ends before."""
-        while size > self._filled - self._at and not self._is_over:
-            size -= self._filled - self._at
+    def _skip(self, size: int) -> int:
+        """Pass bytes by without keeping them; how many there were, fewer where the stream ends before."""
+        passed = 0
+        while size - passed > self._filled - self._at and not self._is_over:
+            passed += self._filled - self._at
             self._at = self._filled
             self._fill()
-        passed = min(size, self._filled - self._at)
-        self._at += passed
-        return passed == size
+        last = min(size - passed, self._filled - self._at)
+        self._at += last
+        return passed + last
 
     def _fill(self) -> None:
         """Take some bytes more, into an array of their own where packets of the old one were given away."""

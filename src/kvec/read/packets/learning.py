@@ -9,10 +9,11 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
+from kvec.read.packets.captures import UNREAD
 from kvec.read.packets.flow_labels import FlowLabels, read_flow_labels
-from kvec.read.packets.tables import ARCHIVE, ENDINGS, PACKED, PacketTable, packet_schema, read_packets
+from kvec.read.packets.tables import ARCHIVE, ENDINGS, PACKED, PacketTable, packet_schema, read_packets, unread
 from kvec.read.rows import read_table
-from kvec.read.table import Note, Table
+from kvec.read.table import SHORT, Note, Table
 from kvec.words.errors import DataError, SettingError
 from kvec.words.flows import FlowSettings
 from kvec.words.schema import Schema, Tangling
@@ -41,7 +42,10 @@ def read_captures(
     fields = list(dict.fromkeys(field.source for field in schema.values))
     packet_schema(settings, fields)  # refuses a field that packets do not have
     found = read_packets(paths, settings, fields, passed_by)
-    notes = [Note("packets", n, f"{n:,} packet{'s' * (n != 1)}: {why}") for why, n in found.counters.items()]
+    counted = {why: n for why, n in found.counters.items() if why != UNREAD}
+    notes = [Note("packets", n, f"{n:,} packet{'s' * (n != 1)}: {why}") for why, n in counted.items()]
+    if lost := unread(found.counters):
+        notes.append(Note("bytes", found.counters[UNREAD], lost))
     if labels is not None:
         found, more = labelled(found, str(labels), fields, settings.min_packets)
         notes += more
@@ -76,13 +80,14 @@ def labelled(table: PacketTable, labels: str, fields: Sequence[str], least: int)
     kept = named.filter(pl.col("packets") >= least)
     if n_short := named.height - kept.height:
         text = f"{n_short:,} of {named.height:,} labelled flows have fewer than {least} packets and are left out"
-        notes.append(Note("short flows", n_short, text))
+        text += "; kvec train --min-packets 1 keeps them"
+        notes.append(Note(SHORT, n_short, text))
     if n_unnamed:
         notes.append(Note("flows without a label", n_unnamed, f"{n_unnamed:,} flows have no label and are left out"))
     if not kept.height:
         raise DataError(
             f"{labels}: no labelled flow has {least} packets; the longest has {max(named['packets'], default=0)}; "
-            "lower packets.min_packets in the schema, or bring longer captures"
+            "lower --min-packets (min_packets under [packets] in a schema), or bring longer captures"
         )
     on = ["capture", "key"]
     items = table.items.join(kept.select(*on, "label"), on=on, how="inner", maintain_order="left")

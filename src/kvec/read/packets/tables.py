@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from kvec.read.packets.captures import Capture, Packets, open_captures
+from kvec.read.packets.captures import UNREAD, Capture, Packets, open_captures
 from kvec.read.packets.filtering import Filter
 from kvec.read.packets.flows import Arrived, Flows
 from kvec.read.packets.layers import dissect
@@ -129,9 +129,24 @@ def read_packets(
     if filter is not None:
         table.counters.update(filter.lost)
     if not table.flows.height:
-        why = ", ".join(f"{n:,} × {reason}" for reason, n in table.counters.most_common(3))
-        raise DataError(f"{given[0]}: no packet of it belongs to a flow{f' ({why})' if why else ''}")
+        raise no_flows(str(given[0]), table.counters)
     return table
+
+
+def no_flows(name: str, counters: Counter[str]) -> DataError:
+    """What is wrong with captures that hold no flow."""
+    why = ", ".join(f"{n:,} × {reason}" for reason, n in counters.most_common(3))
+    return DataError(f"{name}: no packet of it belongs to a flow{f' ({why})' if why else ''}")
+
+
+def unread(counters: Counter[str]) -> str:
+    """What to say where a part of the captures could not be read; else nothing.
+
+    >>> unread(Counter({UNREAD: 5000}))
+    'captures are damaged or cut off: 5,000 bytes were not read, whatever packets they hold'
+    """
+    n = counters[UNREAD]
+    return f"captures are damaged or cut off: {n:,} bytes were not read, whatever packets they hold" if n else ""
 
 
 def table_of(

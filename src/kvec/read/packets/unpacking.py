@@ -184,10 +184,10 @@ KINDS: dict[bytes, Callable[[], Callable[[], Machine]]] = {
 LONGEST = max(map(len, (*KINDS, SEVEN_ZIP)))
 
 
-def begin_of(peeked: Peeked, name: str) -> bytes:
+def begin_of(peeked: Peeked, name: str, size: int = LONGEST) -> bytes:
     """The first bytes of a file, which say what it is."""
     try:
-        return peeked.peek(LONGEST)
+        return peeked.peek(size)
     except Broken as error:
         raise DataError(f"{name}: cannot be read: {error}") from None
 
