@@ -28,6 +28,31 @@ def test_triggers_are_tried_and_the_best_is_kept(place: Path, capsys: pytest.Cap
     said = capsys.readouterr().out
     assert all(word in said for word in ("hazard", "calibrated", "induction", f"is in {tuned}, at θ = "))
     assert run(["evaluate", tuned, newer]) == 0
+    assert "180 of 180 sequences were used in training, validation or tuning" in capsys.readouterr().err
+
+
+def test_what_it_was_trained_on_is_refused(
+    place: Path, tmp_path: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, items = ("--trigger", "hazard", "-o", tmp_path / "tuned"), demo_traffic(50)
+    line = refused("tune", place / "model", place / "train.parquet", *given)
+    assert "were used in training or validation" in line and line.endswith("held out: --split test")
+    items.filter(pl.col("tangle") < 20).write_csv(tmp_path / "some.csv")
+    assert refused("tune", place / "model", tmp_path / "some.csv", *given).endswith("; leave them out")
+    line = refused("tune", place / "model", place / "train.parquet", *given, "--split", "train")
+    assert "--split is 'train'; it can be test" in line
+    line = refused("tune", place / "model", place / "train.parquet", *given, "--split", "test")
+    assert "labelled sequences are too few to tune on" in line
+
+
+def test_what_it_was_tuned_on_flatters_but_may_tune_again(
+    place: Path, tmp_path: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer, tuned = str(place / "newer.parquet"), str(tmp_path / "tuned")
+    assert run(["tune", str(place / "model"), newer, "--trigger", "calibrated", "-o", tuned]) == 0
+    assert f"the model that halts by calibrated probability is in {tuned}, at" in capsys.readouterr().out
+    assert run(["tune", tuned, newer, "--trigger", "hazard", "-o", str(tmp_path / "again")]) == 0
+    assert "were used in training, validation or tuning" in refused("guarantee", tuned, newer, "--max-error", "0.5")
 
 
 def test_every_command_can_be_told_where_to_work(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

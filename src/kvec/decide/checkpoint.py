@@ -5,7 +5,7 @@ vocabulary.json          known values, bins and class names
 weights.safetensors      the network
 history.csv              one line per training epoch
 validation.safetensors   scores on the validation part, from which other operating points can be chosen, and marks of
-                         the sequences of both parts
+                         the sequences of both parts, and of those that it was tuned on
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Trained:
     seen: npt.NDArray[np.uint64] | None = None  # marks of the sequences it has seen (tangle.seen); None: not known
     promise: Promise | None = None  # as it was made, perhaps for another operating point
     unknown: Unknown = field(default_factory=Unknown)  # when a decision says that it does not know
+    tuned: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))  # marks of what tuned it
 
     @property
     def operating_point(self) -> OperatingPoint:
@@ -110,9 +111,7 @@ def save_model(model: Trained, path: str | Path) -> None:
                 {k: v.detach().cpu().contiguous() for k, v in model.network.state_dict().items()}
             ),
             "history.csv": history_csv(model.history).encode(),
-            "validation.safetensors": save_arrays(
-                model.validation if model.seen is None else model.validation | {"seen": model.seen}
-            ),
+            "validation.safetensors": save_arrays(model.validation | _marks(model)),
         }
         card = {
             "format": format_of(model.config),
@@ -166,12 +165,12 @@ def load_model(path: str | Path) -> Trained:
         network.load_state_dict({name: torch.from_numpy(array) for name, array in deployed.weights.items()})
         network.eval()
         kept = load_arrays(folder.files["validation.safetensors"])
-        seen = kept.pop("seen", None)
+        seen, tuned = kept.pop("seen", None), kept.pop("tuned", np.zeros(0, np.uint64))
         return Trained(
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
             kept, folder.card["about"], deployed.readiness, deployed.delay_cost, seen, deployed.promise,
-            deployed.unknown,
+            deployed.unknown, tuned,
         )  # fmt: skip
 
 
@@ -213,6 +212,12 @@ def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         raise ModelError(f"{path}: there is no unfinished training to resume") from None
     except (SafetensorError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path} is damaged; train again without --resume") from None
+
+
+def _marks(model: Trained) -> dict[str, npt.NDArray[np.uint64]]:
+    """Marks of what it has seen, where it knows, and of what it was tuned on, if it was."""
+    seen = {} if model.seen is None else {"seen": model.seen}
+    return seen | ({"tuned": model.tuned} if model.tuned.size else {})
 
 
 def _is_replaceable(path: Path) -> bool:

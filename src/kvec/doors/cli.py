@@ -139,7 +139,7 @@ def evaluate(
     from kvec.doors.writing import require_place
 
     require_place(report, (".html", ".htm"))
-    from kvec.doors.doubts import training_data, unknown_values
+    from kvec.doors.doubts import flattering, unknown_values
     from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
@@ -157,7 +157,7 @@ def evaluate(
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
     evaluations = evaluate_model(loaded, tangles, scores, None if training is None else loaded.tangles(training))
-    doubts = training_data(table.frame, loaded.model_.split, data) if part is None else []
+    doubts = flattering(table.frame, loaded.model_, data, part)
     deployed = loaded.deployed()
     told = (*promise_lines(deployed), *unknown_lines(deployed.unknown))
     for doubt in (*told, *doubts, *unknown_values(tangles, loaded.model_)):

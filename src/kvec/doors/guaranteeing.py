@@ -21,7 +21,7 @@ from kvec.decide.halting import first_halts
 from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.scores import Scores
-from kvec.doors.doubts import training_data
+from kvec.doors.doubts import require_unused, used
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
 from kvec.doors.show import scoring
@@ -29,7 +29,7 @@ from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import KVEC, load
 from kvec.read.table import Table
 from kvec.report.text import table as text_table
-from kvec.tangle.seen import seen_again, seen_marks
+from kvec.tangle.seen import seen_marks
 from kvec.tangle.tangles import Tangles
 from kvec.words.errors import DataError, ModelError, SettingError
 
@@ -157,16 +157,8 @@ def _unseen(wishes: Wishes, trained: Trained) -> Table:
                 "cannot be checked that these are others; train it again, or vouch for it with --unchecked"
             )
         return table
-    is_apart = trained.schema.tangling is None and table.frame["tangle"].n_unique() > 1
-    again = seen_again(table.frame, trained.seen, by_tangle=is_apart)
-    if again.height:
-        tangle, key = again.row(0)
-        holds_all = wishes.part is None and training_data(table.frame, trained.split, wishes.data)
-        way_out = "use the part that was held out: --split test" if holds_all else "leave them out"
-        raise DataError(
-            f"{wishes.data}: {again.height:,} sequences, such as key {key!r} of tangle {tangle!r}, were used in "
-            f"training, validation or tuning, so nothing can be promised on them; {way_out}"
-        )
+    so = "training, validation or tuning, so nothing can be promised on them"
+    require_unused(table.frame, trained, used(trained), wishes.data, wishes.part, so)
     return table
 
 

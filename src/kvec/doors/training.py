@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kvec.decide.checkpoint import require_model_place
+from kvec.doors.doubts import flattering
 from kvec.doors.flags import SchemaFlags
 from kvec.doors.measuring import evaluate_model
 from kvec.doors.messages import Stopped, guesses, say, warn_of
@@ -102,6 +103,8 @@ def train_model(
         say(f"the model that was in {output} is replaced")
     _tell_end(model, output, data, flags, held_out is None)
     if tested is not None:
+        for doubt in flattering(tested.frame, model.model_, test):
+            say(doubt)
         tangles = model.tangles(tested)
         for evaluation in evaluate_model(model, tangles, model.scores(tangles)):
             print(f"\n{test}, label {evaluation.label}\n\n{evaluation.to_text()}")

@@ -43,6 +43,9 @@ def tune(
             show_default=False,
         ),
     ] = None,
+    part: Annotated[
+        str | None, Option("--split", metavar="test", help="The test part of the data the model was trained on.")
+    ] = None,
     labels: Annotated[
         Path | None, Option(metavar="FILE", help="A second table with the labels, joined per key.", show_default=False)
     ] = None,
@@ -53,4 +56,4 @@ def tune(
 
     words = {"abstain_below": abstain_below, "abstain_at_halts": abstain_at_halts, "unknown_below": unknown_below}
     target = target_of(at) | {name: value for name, value in words.items() if value is not None}
-    tune_model(model, data, output, trigger, target, labels, device)
+    tune_model(model, data, output, trigger, target, labels, device, part)
