@@ -51,7 +51,8 @@ def test_what_it_was_tuned_on_flatters_but_may_tune_again(
     newer, tuned = str(place / "newer.parquet"), str(tmp_path / "tuned")
     assert run(["tune", str(place / "model"), newer, "--trigger", "calibrated", "-o", tuned]) == 0
     assert f"the model that halts by calibrated probability is in {tuned}, at" in capsys.readouterr().out
-    assert run(["tune", tuned, newer, "--trigger", "hazard", "-o", str(tmp_path / "again")]) == 0
+    assert run(["tune", tuned, newer, "--trigger", "hazard", "-o", tuned]) == 0
+    assert f"{tuned} holds a model, the one that was tuned, which is replaced" in capsys.readouterr().err
     assert "were used in training, validation or tuning" in refused("guarantee", tuned, newer, "--max-error", "0.5")
 
 

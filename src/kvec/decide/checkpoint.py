@@ -1,6 +1,7 @@
 """A model as a folder: safetensors weights and plain text. Loading executes nothing.
 
-kvec.json                format, versions, settings, schema, split, operating point, promise, hashes of the other files
+kvec.json                format, versions, settings, schema, split, operating point, promise and what gave it, hashes of
+                         the other files
 vocabulary.json          known values, bins and class names
 weights.safetensors      the network
 history.csv              one line per training epoch
@@ -65,6 +66,7 @@ class Trained:
     promise: Promise | None = None  # as it was made, perhaps for another operating point
     unknown: Unknown = field(default_factory=Unknown)  # when a decision says that it does not know
     tuned: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))  # marks of what tuned it
+    calibrated: list[dict[str, Any]] = field(default_factory=list)  # what gave a promise (decide.spent)
 
     @property
     def operating_point(self) -> OperatingPoint:
@@ -126,6 +128,7 @@ def save_model(model: Trained, path: str | Path) -> None:
             "split": model.split,
             "about": model.about,
             **({} if model.promise is None else {"promise": model.promise.to_dict()}),
+            **({"calibrated": model.calibrated} if model.calibrated else {}),
             "blake2b": {name: digest(content) for name, content in files.items()},
         }
         (fresh / "kvec.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
@@ -170,7 +173,7 @@ def load_model(path: str | Path) -> Trained:
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
             kept, folder.card["about"], deployed.readiness, deployed.delay_cost, seen, deployed.promise,
-            deployed.unknown, tuned,
+            deployed.unknown, tuned, folder.card.get("calibrated", []),
         )  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kvec.decide.deployed import Deployed
@@ -27,6 +29,15 @@ def promise_lines(model: Deployed, threshold: float | None = None) -> list[str]:
         f"the promise of {model.promise.made} is void: it was made for {point} of the model as it was then; "
         "kvec guarantee makes a new one"
     ]
+
+
+def held_by(folder: Path) -> str:
+    """What a folder holds that is going to be replaced, in words; empty where there is no model in it."""
+    try:
+        card = json.loads((folder / "kvec.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return f"{folder} holds a model{' with a promise' if isinstance(card, dict) and 'promise' in card else ''}"
 
 
 def unknown_lines(unknown: Unknown) -> list[str]:

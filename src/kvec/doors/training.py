@@ -13,6 +13,7 @@ from kvec.doors.doubts import flattering
 from kvec.doors.flags import SchemaFlags
 from kvec.doors.measuring import evaluate_model
 from kvec.doors.messages import Stopped, guesses, say, warn_of
+from kvec.doors.promises import held_by
 from kvec.doors.sources import open_by_flags, read_by_flags, read_by_schema
 from kvec.doors.summary import counted
 from kvec.estimator import KVEC
@@ -79,8 +80,8 @@ def train_model(
         table, held_out = replace(table, frame=part), replace(table, frame=rest)
     if unfinished.exists() and is_first and not (resume or is_restarted()):
         say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
-    if (is_taken := (output / "kvec.json").is_file()) and is_first:
-        say(f"{output} holds a model, which will be replaced when training is over")
+    if (held := held_by(output)) and is_first:
+        say(f"{held}, which will be replaced when training is over")
     model = KVEC.from_config(config, schema=table.schema, device=device, verbose=not quiet)
     with joined(model.torch_device()) as together:
         try:
@@ -99,7 +100,7 @@ def train_model(
             unfinished.unlink(missing_ok=True)
     if not is_first:
         return
-    if is_taken:
+    if held:
         say(f"the model that was in {output} is replaced")
     _tell_end(model, output, data, flags, held_out is None)
     if tested is not None:

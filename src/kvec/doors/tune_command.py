@@ -13,7 +13,10 @@ from kvec.doors.dialing import At, target_of
 def tune(
     model: Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written.")],
     data: Annotated[Path, Argument(metavar="DATA", help="Labelled sequences that the model was not trained on.")],
-    output: Annotated[Path, Option("-o", "--output", metavar="MODEL", help="The folder of the tuned model.")],
+    output: Annotated[
+        Path,
+        Option("-o", "--output", metavar="MODEL", help="The folder of the tuned model; one that is there is replaced."),
+    ],
     trigger: Annotated[
         str | None,
         Option(

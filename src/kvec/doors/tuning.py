@@ -15,8 +15,8 @@ from kvec.decide.readiness import TRIGGERS
 from kvec.decide.replaying import score_table
 from kvec.doors.doubts import require_unused
 from kvec.doors.measuring import require_truth
-from kvec.doors.messages import warn_of
-from kvec.doors.promises import unknown_lines
+from kvec.doors.messages import say, warn_of
+from kvec.doors.promises import held_by, unknown_lines
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import load
 from kvec.learn.retuning import Tried, best_of, compare_triggers, retune
@@ -54,6 +54,8 @@ def tune_model(
         trigger = best_of(tried, target).trigger
     tuned = retune(model.model_, held, trigger, target)
     tuned = replace(tuned, tuned=np.union1d(tuned.tuned, seen_marks(items.frame)))  # it can promise nothing any more
+    if held := held_by(output):
+        say(f"{held}{', the one that was tuned' * (output.resolve() == path.resolve())}, which is replaced")
     save_model(tuned, output)
     print(f"the model that halts by {WAYS[trigger]} is in {output}, at {tuned.operating_point}")
     for line in unknown_lines(tuned.unknown):
