@@ -54,8 +54,8 @@ def tune_model(
         trigger = best_of(tried, target).trigger
     tuned = retune(model.model_, held, trigger, target)
     tuned = replace(tuned, tuned=np.union1d(tuned.tuned, seen_marks(items.frame)))  # it can promise nothing any more
-    if held := held_by(output):
-        say(f"{held}{', the one that was tuned' * (output.resolve() == path.resolve())}, which is replaced")
+    if there := held_by(output):
+        say(f"{there}{', the one that was tuned' * (output.resolve() == path.resolve())}, which is replaced")
     save_model(tuned, output)
     print(f"the model that halts by {WAYS[trigger]} is in {output}, at {tuned.operating_point}")
     for line in unknown_lines(tuned.unknown):
