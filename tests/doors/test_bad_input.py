@@ -237,6 +237,8 @@ def test_places_that_cannot_be_written(trained: Trained, tmp_path: Path, refused
     (tmp_path / "taken").write_text("a file")
     assert "exists and is not a kvec model" in refused("train", trained.items, "-o", tmp_path / "taken")
     assert "no folder that may be written to" in refused("train", trained.items, "-o", tmp_path / "taken" / "model")
+    if Path("/proc").is_dir():
+        assert "no folder that may be written to" in refused("train", trained.items, "-o", "/proc/model")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("keep me")
     assert "exists and is not a kvec model" in refused("train", trained.items, "-o", tmp_path / "notes")
@@ -253,7 +255,9 @@ def test_the_disk_says_no(trained: Trained, tmp_path: Path, refused: Refused, mo
     monkeypatch.setattr(Path, "write_bytes", fail)
     line = refused("decide", trained.model, known, "-o", tmp_path / "out.parquet")
     assert "out.parquet: cannot be written: No space left on device" in line
-    assert "No space left" in refused("train", trained.items, *FLAGS, *TINY, "--quiet", "-o", tmp_path / "model")
+    assert "cannot keep the unfinished run: No space left" in refused(
+        "train", trained.items, *FLAGS, *TINY, "--quiet", "-o", tmp_path / "model"
+    )
     assert list(tmp_path.iterdir()) == [known]
 
 

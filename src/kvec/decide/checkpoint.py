@@ -18,8 +18,10 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -152,8 +154,11 @@ def require_model_place(path: Path) -> None:
     if path.exists() and not _is_replaceable(path):
         raise ModelError(f"{path} exists and is not a kvec model; choose another place, or remove it first")
     above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        raise ModelError(f"{path}: cannot write the model: {above} is no folder that may be written to")
+    try:
+        with TemporaryDirectory(prefix=".kvec-", dir=above):
+            pass  # rights alone do not tell: not every file system takes files
+    except OSError:
+        raise ModelError(f"{path}: cannot write the model: {above} is no folder that may be written to") from None
 
 
 def load_model(path: str | Path) -> Trained:
@@ -194,14 +199,17 @@ def read_history(text: str) -> list[dict[str, float]]:
 
 def save_progress(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]) -> None:
     """Write the state of a training run into one file, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_bytes(save_tensors(kept, metadata={"kvec": json.dumps(facts)}))
         fresh.replace(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot keep the unfinished run: {error.strerror or error}") from None
     finally:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -21,7 +21,7 @@ from kvec.doors.flink_command import flink
 from kvec.doors.flows_command import flows
 from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
-from kvec.doors.messages import Stopped, one_line, say, warn_of
+from kvec.doors.messages import Stopped, one_line, say, warn_of, wording
 from kvec.doors.reproduce_command import reproduce
 from kvec.doors.send_command import send
 from kvec.doors.serve_command import serve, serve_demo, serve_export
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     except KvecError as error:
         return say(f"process {rank}: {error}" if (rank := rank_here()) else str(error), 2)
     except USAGE_ERROR as error:
-        return say(f"{error.format_message().rstrip('.')}. See {_command_of(error)} --help.", 2)
+        return say(f"{wording(error.format_message())} See {_command_of(error)} --help.", 2)
     except BrokenPipeError:
         raise
     except OSError as error:
