@@ -120,9 +120,12 @@ def test_a_key_with_two_labels(tmp_path: Path, refused: Refused) -> None:
 
 def test_missing_labels_in_training(tmp_path: Path, refused: Refused) -> None:
     items = table(tmp_path, *ROWS[:-6], *[row[:-1] for row in ROWS[-6:]])
-    line = refused("train", items, *TINY, "-o", tmp_path / "model", "--quiet")
+    line = refused("train", items, *TINY, "-o", tmp_path / "model", "--quiet", "--expiry", "100")
     assert f"{items}, row 55, column 'label'" in line
     assert "2 of 20 keys" in line
+    empty = table(tmp_path, *[row[:-1] for row in ROWS])
+    line = refused("train", empty, *TINY, "-o", tmp_path / "model", "--quiet")
+    assert "no key has a label; training needs at least two classes" in line
     bare = table(tmp_path, *[row.rsplit(",", 1)[0] for row in ROWS], header=HEADER.rsplit(",", 1)[0])
     line = refused("train", bare, "-o", tmp_path / "model", "--quiet")
     assert "no label column is named" in line
