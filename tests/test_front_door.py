@@ -68,7 +68,7 @@ def test_the_python_example_of_the_readme(
     assert len([line for line in code.splitlines() if line.strip()]) <= 18
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
-    assert "hm=" in capsys.readouterr().out
+    assert "\nHM  " in capsys.readouterr().out
     assert (tmp_path / "model" / "kvec.json").exists()
     assert kvec.resume(tmp_path / "flows.state").n_live > 0
 

@@ -19,18 +19,16 @@ from kvec.decide.folder import rewrite_card
 from kvec.decide.guarantee import Calibration, Wish, guarantee
 from kvec.decide.halting import first_halts
 from kvec.decide.operating import Held, OperatingPoint
-from kvec.decide.promise import Promise
 from kvec.decide.scores import Scores
 from kvec.decide.spent import noted, spent
 from kvec.doors.doubts import require_unused, used
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
-from kvec.doors.promises import held_by
+from kvec.doors.promises import held_by, promise_text
 from kvec.doors.show import scoring
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import KVEC, load
 from kvec.read.table import Table
-from kvec.report.text import table as text_table
 from kvec.tangle.seen import seen_marks
 from kvec.tangle.tangles import Tangles
 from kvec.words.errors import DataError, ModelError, SettingError
@@ -95,7 +93,7 @@ def guarantee_model(wishes: Wishes) -> str:
     )
     point = OperatingPoint.from_dict(promise.operating_point)
     if earlier is not None:
-        more = "no promise was chosen among several on the same sequences, though these gave another one before"
+        more = "these sequences gave another promise before, and this one was not chosen for being the nicer"
         promise = replace(promise, assumption=f"{promise.assumption}; {more}")
     promise = replace(
         promise, made=date.today().isoformat(), model=model.deployed().turned(point).hash,
@@ -119,7 +117,7 @@ def guarantee_model(wishes: Wishes) -> str:
     if wishes.as_json:
         before = {"operating_point_before": trained.operating_point.to_dict()}
         return json.dumps(promise.to_dict() | before, allow_nan=False)
-    return _told(promise, trained.operating_point, wishes)
+    return promise_text(promise, trained.operating_point, wishes.output or wishes.model)
 
 
 def calibration(
@@ -270,33 +268,3 @@ def _reference(
         unit = _blocks(unit, tangles.time[tangles.sequences.by_sequence[at]], block)
     classes = model.model_.vocabulary.labels[0]
     return reference(unit, shares.max(axis=1).astype(np.float64), stops, shares.argmax(axis=1), classes)
-
-
-def _told(promise: Promise, before: OperatingPoint, wishes: Wishes) -> str:
-    lines = [
-        promise.line(),
-        f"the model's operating point moves from {before} to {OperatingPoint.from_dict(promise.operating_point)}, "
-        f"number {promise.n_passed} of {promise.n_points} from the latest; earliness {promise.earliness:.4f} "
-        "on this data (lower is better)",
-        f"observed there: {100 * promise.observed:.3g}% of {promise.n_sequences:,} sequences; upper bound of this "
-        f"point alone: {100 * promise.upper:.3g}%",
-    ]
-    if promise.classes:
-        rows = [
-            (
-                c.name,
-                f"{c.n_units:,}",
-                f"{c.n_sequences:,}",
-                f"{100 * c.observed:.3g}%",
-                c.why_not or f"{100 * c.upper:.3g}%",
-            )
-            for c in promise.classes
-        ]
-        lines += ["", text_table(rows, ("class", "units", "sequences", "observed", "upper bound"), right=(1, 2, 3)), ""]
-    if promise.n_passed == 1:
-        lines.append("every sequence is read to its end: no earlier operating point can be promised this")
-    lines += [
-        f"assumed: {promise.assumption}",
-        f"the promise is in {wishes.output or wishes.model}; another operating point or another model makes it void",
-    ]
-    return "\n".join(lines)
