@@ -3,7 +3,6 @@
 import kvec
 from kvec.report.canvas import save
 from kvec.report.portrait import draw_explanation
-from kvec.report.text import explanation_text
 
 schema = kvec.synthetic.DEMO_SCHEMA
 model = kvec.KVEC(schema=schema, epochs=4, settle=0.5).fit(kvec.synthetic.demo_traffic(120, seed=0))
@@ -11,5 +10,5 @@ model = kvec.KVEC(schema=schema, epochs=4, settle=0.5).fit(kvec.synthetic.demo_t
 unseen = kvec.synthetic.demo_traffic(4, seed=1)
 surest = max(model.decide(unseen), key=lambda decision: decision.probability)
 explanation = model.explain(unseen, surest.key, surest.tangle)
-print(explanation_text(explanation))
+print(explanation)
 save(draw_explanation(explanation), "why.svg")

@@ -35,6 +35,7 @@ from kvec.read.shards import Shards, open_shards
 from kvec.read.table import Table, iterate, require_labels
 from kvec.report.curves import Traces, stop_at_threshold, summarise_stops
 from kvec.report.metrics import Summary
+from kvec.report.text import Explained
 from kvec.tangle.seen import seen_marks
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.tangling import Split, arrange, tangled
@@ -237,7 +238,7 @@ class KVEC:
             rule = without(rule, dropped_items(tangles, table["n_observed"].to_numpy()))
         steps = explain_sequence(model.network, tangles, rule, index, model.readiness, model.config.training.block)
         (decision,) = decisions(table[index : index + 1], model.vocabulary.label_names)
-        return Explanation(decision, model.vocabulary.labels[0], model.threshold, steps, model.delay_cost)
+        return Explained(decision, model.vocabulary.labels[0], model.threshold, steps, model.delay_cost)
 
     def at(self, **target: Any) -> KVEC:
         """The same model elsewhere on its trade-off, chosen by its scores on the validation part.

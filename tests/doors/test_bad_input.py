@@ -120,9 +120,12 @@ def test_a_key_with_two_labels(tmp_path: Path, refused: Refused) -> None:
 
 def test_missing_labels_in_training(tmp_path: Path, refused: Refused) -> None:
     items = table(tmp_path, *ROWS[:-6], *[row[:-1] for row in ROWS[-6:]])
-    line = refused("train", items, *TINY, "-o", tmp_path / "model", "--quiet")
+    line = refused("train", items, *TINY, "-o", tmp_path / "model", "--quiet", "--expiry", "100")
     assert f"{items}, row 55, column 'label'" in line
     assert "2 of 20 keys" in line
+    empty = table(tmp_path, *[row[:-1] for row in ROWS])
+    line = refused("train", empty, *TINY, "-o", tmp_path / "model", "--quiet")
+    assert "no key has a label; training needs at least two classes" in line
     bare = table(tmp_path, *[row.rsplit(",", 1)[0] for row in ROWS], header=HEADER.rsplit(",", 1)[0])
     line = refused("train", bare, "-o", tmp_path / "model", "--quiet")
     assert "no label column is named" in line
@@ -237,6 +240,8 @@ def test_places_that_cannot_be_written(trained: Trained, tmp_path: Path, refused
     (tmp_path / "taken").write_text("a file")
     assert "exists and is not a kvec model" in refused("train", trained.items, "-o", tmp_path / "taken")
     assert "no folder that may be written to" in refused("train", trained.items, "-o", tmp_path / "taken" / "model")
+    if Path("/proc").is_dir():
+        assert "no folder that may be written to" in refused("train", trained.items, "-o", "/proc/model")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("keep me")
     assert "exists and is not a kvec model" in refused("train", trained.items, "-o", tmp_path / "notes")
@@ -253,7 +258,9 @@ def test_the_disk_says_no(trained: Trained, tmp_path: Path, refused: Refused, mo
     monkeypatch.setattr(Path, "write_bytes", fail)
     line = refused("decide", trained.model, known, "-o", tmp_path / "out.parquet")
     assert "out.parquet: cannot be written: No space left on device" in line
-    assert "No space left" in refused("train", trained.items, *FLAGS, *TINY, "--quiet", "-o", tmp_path / "model")
+    assert "cannot keep the unfinished run: No space left" in refused(
+        "train", trained.items, *FLAGS, *TINY, "--quiet", "-o", tmp_path / "model"
+    )
     assert list(tmp_path.iterdir()) == [known]
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,35 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "inspect" in printed(capsys)
     for command in ("inspect", "train", "evaluate", "decide", "guarantee", "stream", "explain", "datasets", "demo"):
         assert f"kvec {command}" in printed(capsys, command, "--help"), "every command shows an example"
+
+
+@pytest.mark.parametrize("command", ["inspect", "train", "evaluate", "decide", "explain", "tune", "guarantee"])
+def test_help_is_not_cut_in_a_narrow_terminal(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = printed(capsys, command, "--help")
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not re.search(r"[\w=.-]…", shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("trane", "kvec: No such command 'trane'. Did you mean 'train', 'tune'? See kvec --help."),
+        ("train", "kvec: Missing argument 'DATA'. See kvec train --help."),
+        (
+            "train x --epochs many -o m",
+            "kvec: Invalid value for '--epochs': it must be a whole number. See kvec train --help.",
+        ),
+        (
+            "train x --minutes many -o m",
+            "kvec: Invalid value for '--minutes': it must be a number. See kvec train --help.",
+        ),
+    ],
+)
+def test_what_is_not_understood(words: str, line: str, refused: Callable[..., str]) -> None:
+    assert refused(*words.split()) == line
 
 
 def test_python_dash_m() -> None:

@@ -150,14 +150,15 @@ def test_what_was_tuned_on_can_promise_nothing(
     assert line.endswith("; leave them out"), "it is not the file of the split"
     line = refused("guarantee", tuned, place / "items.parquet", *wish)
     assert "were used in training" in line and line.endswith("--split test")
-    twice = str(tmp_path / "twice")
-    assert run(["tune", tuned, str(place / "items.parquet"), "--trigger", "hazard", "-o", twice]) == 0
+    twice, third = str(tmp_path / "twice"), str(tmp_path / "third.parquet")
+    demo_traffic(30, seed=8, keys=4).write_parquet(third)
+    assert run(["tune", tuned, third, "--trigger", "hazard", "-o", twice]) == 0
     assert "were used" in refused("guarantee", twice, other, *wish), "tuned again, it still knows"
-    assert "were used" in refused("guarantee", twice, place / "items.parquet", "--split", "test", *wish)
+    assert "were used" in refused("guarantee", twice, third, *wish)
     capsys.readouterr()
     assert run(["guarantee", tuned, str(place / "unseen.parquet"), *wish, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["operating_point"]) == {"threshold"}, "a trigger that takes no delay cost turns by θ"
     assert load_deployed(tuned).promised is not None
-    seen = load(tuned).model_.seen
-    assert seen is not None and len(seen) == len(load(model).model_.seen) + 120  # type: ignore[arg-type]
+    before, after = load(model).model_, load(tuned).model_
+    assert np.array_equal(before.seen, after.seen) and len(after.tuned) == 120  # type: ignore[arg-type]

@@ -57,7 +57,10 @@ def test_the_promise_is_told_and_written(model: Path, unseen: Path, capsys: pyte
         "promised: at most 10% of sequences are wrong when decided early, though right at their end (90% confidence, "
         "from 60 tangles, "
     )
-    assert f"(before: θ = {before.model_.threshold:.3g})" in out and "another operating point" in out
+    assert (
+        f"operating point moves from θ = {before.model_.threshold:.3g} to θ = " in out
+        and "another operating point" in out
+    )
     after = load(model)
     promise = after.deployed().promised
     assert promise is not None
@@ -106,6 +109,39 @@ def test_what_was_used_is_refused(lively: Trained, model: Path, unseen: Path, tm
     pl.concat([pl.read_parquet(unseen), one], how="vertical_relaxed").write_csv(mixed)
     line = refused("guarantee", model, mixed, "--max-error", "0.5")
     assert f"1 sequences, such as key {used['key'][0]!r} of tangle 1000, were used" in line, "in another file"
+
+
+def test_the_same_sequences_give_one_promise(
+    promised: Path, unseen: Path, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Path(shutil.copytree(promised, tmp_path / "model"))
+    assert run(["guarantee", str(model), str(unseen), "--max-early-error", "0.1"]) == 0, "the same wish may be repeated"
+    made = load_deployed(model).promise.made  # type: ignore[union-attr]
+    out, err = capsys.readouterr()
+    assert f"the promise of {made} in {model} is replaced" in err and "operating point stays at θ = " in out
+    part = tmp_path / "part.csv"
+    pl.read_parquet(unseen).filter(pl.col("tangle") < 50).write_csv(part)
+    for data in (unseen, part):
+        line = refused("guarantee", model, data, "--max-error", "0.9")
+        assert f"gave the promise of {made}, --max-early-error 0.1; the confidence does not cover" in line
+    assert run(["guarantee", str(model), str(part), "--max-error", "0.9", "--again"]) == 0
+    assert "assumed: " in (out := capsys.readouterr().out) and "gave another promise before" in out
+    assert "--max-error 0.9" in refused("guarantee", model, unseen, "--max-early-error", "0.2"), "saved with the model"
+    load(model).save(tmp_path / "saved")
+    assert "--max-error 0.9" in refused("guarantee", tmp_path / "saved", unseen, "--max-early-error", "0.2")
+    demo_traffic(60, seed=78, keys=4).write_parquet(tmp_path / "other.parquet")
+    assert run(["guarantee", str(model), str(tmp_path / "other.parquet"), "--max-early-error", "0.2"]) == 0
+
+
+def test_a_promise_in_another_folder(model: Path, unseen: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, output = (model / "kvec.json").read_bytes(), model.with_name("promised")
+    wish = ["guarantee", str(model), str(unseen), "--max-early-error", "0.1", "-o", str(output)]
+    assert run(wish) == 0
+    out, err = capsys.readouterr()
+    assert f"the promise is in {output};" in out and "replaced" not in err
+    assert (model / "kvec.json").read_bytes() == before and load_deployed(output).promised is not None
+    assert run(wish) == 0
+    assert f"kvec: {output} holds a model with a promise, which is replaced" in capsys.readouterr().err.splitlines()
 
 
 def test_an_old_model_does_not_know_what_it_has_seen(

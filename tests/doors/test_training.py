@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.doors.made import FLAGS, TINY, Trained
 
 from kvec.doors.cli import run
 from kvec.doors.training import early_end
+from kvec.estimator import load
+from kvec.read.synthetic import demo_traffic
 from kvec.words.config import Training
 
 
@@ -38,3 +41,22 @@ def test_a_model_in_its_place_is_said_to_be_replaced(
     ]
     assert out.startswith("stopped after 1 of 3 epochs: 0.0001 minutes were over\n")
     assert "epoch 1 of 1 was best" in out
+
+
+@pytest.mark.parametrize("objective", ["expected", "paper"])
+def test_keys_without_a_label_are_context(objective: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = demo_traffic(20, seed=5, keys=4)
+    is_left = pl.col("key").rank("dense").over("tangle") == 1
+    some = items.with_columns(pl.when(is_left).then(None).otherwise("label").alias("label"))
+    some.write_parquet(tmp_path / "some.parquet")
+    data, model = str(tmp_path / "some.parquet"), str(tmp_path / "model")
+    words = ["--set", f"training.objective={objective}", "--set", "training.class_weights=balanced", "--quiet"]
+    assert run(["train", data, *FLAGS, *TINY, *words, "-o", model]) == 0
+    err = capsys.readouterr().err
+    assert "20 of 80 keys have no label in column 'label'; the others are learned, and may look at their items" in err
+    assert "were chosen on 6 sequences only" in err, "of the labelled"
+    assert run(["evaluate", model, data, "--split", "test"]) == 0
+    assert "left out: 2 sequences without a label" in capsys.readouterr().out
+    loaded = load(model).model_
+    assert loaded.about["train_sequences"] == 64 and (loaded.validation["labels"] < 0).sum() == 2
+    assert load(model).at(earliness=0.5).model_.threshold >= 0

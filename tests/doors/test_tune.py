@@ -28,6 +28,32 @@ def test_triggers_are_tried_and_the_best_is_kept(place: Path, capsys: pytest.Cap
     said = capsys.readouterr().out
     assert all(word in said for word in ("hazard", "calibrated", "induction", f"is in {tuned}, at θ = "))
     assert run(["evaluate", tuned, newer]) == 0
+    assert "180 of 180 sequences were used in training, validation or tuning" in capsys.readouterr().err
+
+
+def test_what_it_was_trained_on_is_refused(
+    place: Path, tmp_path: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, items = ("--trigger", "hazard", "-o", tmp_path / "tuned"), demo_traffic(50)
+    line = refused("tune", place / "model", place / "train.parquet", *given)
+    assert "were used in training or validation" in line and line.endswith("held out: --split test")
+    items.filter(pl.col("tangle") < 20).write_csv(tmp_path / "some.csv")
+    assert refused("tune", place / "model", tmp_path / "some.csv", *given).endswith("; leave them out")
+    line = refused("tune", place / "model", place / "train.parquet", *given, "--split", "train")
+    assert "--split is 'train'; it can be test" in line
+    line = refused("tune", place / "model", place / "train.parquet", *given, "--split", "test")
+    assert "labelled sequences are too few to tune on" in line
+
+
+def test_what_it_was_tuned_on_flatters_but_may_tune_again(
+    place: Path, tmp_path: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer, tuned = str(place / "newer.parquet"), str(tmp_path / "tuned")
+    assert run(["tune", str(place / "model"), newer, "--trigger", "calibrated", "-o", tuned]) == 0
+    assert f"the model that halts by calibrated probability is in {tuned}, at" in capsys.readouterr().out
+    assert run(["tune", tuned, newer, "--trigger", "hazard", "-o", tuned]) == 0
+    assert f"{tuned} holds a model, the one that was tuned, which is replaced" in capsys.readouterr().err
+    assert "were used in training, validation or tuning" in refused("guarantee", tuned, newer, "--max-error", "0.5")
 
 
 def test_every_command_can_be_told_where_to_work(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +73,8 @@ def test_every_command_can_be_told_where_to_work(place: Path, capsys: pytest.Cap
     [
         ("fast", "--at 'fast' cannot be read"),
         ("speed=1", "unknown target 'speed'"),
+        ("earlines=0.1", "cost_per_second, abstain_below, abstain_at_halts, unknown_below; did you mean 'earliness'?"),
+        ("unknown_bellow=0.1", "; did you mean 'unknown_below'?"),
         ("earliness=0.1,accuracy=1", "one target at a time"),
         ("threshold=7", "between 0 and 1"),
         ("=0.1", "--at '=0.1' cannot be read"),
@@ -118,6 +146,13 @@ def test_every_word_means_the_same_to_every_command(
         assert (explained["threshold"], explained["delay_cost"]) == (found["threshold"], found["delay_cost"])
 
 
+def test_errors_that_cost_while_waiting_does_not(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["decide", str(place / "model"), str(place / "newer.parquet"), "--format", "ndjson", "--at"]
+    for target, is_told in (("cost_per_error=1", True), ("cost_per_error=1,cost_per_item=0.01", False)):
+        assert run([*words, target]) == 0
+        assert ("kvec: waiting costs nothing here, so sequences are read" in capsys.readouterr().err) is is_told
+
+
 def test_models_without_knots_say_what_they_can_be_aimed_at(
     place: Path, plain: Path, refused: Callable[..., str]
 ) -> None:
@@ -183,6 +218,10 @@ def test_a_tuned_model_keeps_when_it_says_unknown(place: Path, capsys: pytest.Ca
     assert set(found["calibration"]) == {"n", "is_of_halts", "ece", "brier", "ece_before", "brier_before"}
     assert run(["evaluate", tuned, newer, "--at", "abstain_below=0,abstain_at_halts=0,unknown_below=0"]) == 0
     assert "coverage" not in capsys.readouterr().out
+    words = ["tune", str(place / "model"), newer, "-o", tuned, "--trigger", "hazard", "--abstain-below", "0.1"]
+    assert run([*words, "--abstain-at-ends"]) == 0
+    assert "what ends without a halt below" in capsys.readouterr().out
+    assert run([*words, "--abstain-at-ends", "--abstain-at-halts"]) == 2
 
 
 def test_every_command_says_unknown_alike(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

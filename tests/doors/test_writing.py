@@ -23,9 +23,9 @@ def test_rows_have_their_order_and_only_known_truths() -> None:
 def test_text_shows_the_first_rows_and_counts_the_rest() -> None:
     rows = decision_rows(FRAME)
     assert decision_text(rows).splitlines()[2].split() == [
-        "t", "7", "0", "a", "0.250", "1", "3", "halted", "True", "a",
+        "t", "7", "0", "a", "0.250", "1", "3", "halted", "a",
     ]  # fmt: skip
     many = pl.concat([rows] * SHOWN)
     assert decision_text(many).splitlines()[-1].startswith(f"… and {SHOWN} more")
     assert "sequence" not in decision_text(rows[:1]), "a number that is always 0 tells nothing"
-    assert "is_known" not in decision_text(rows[:1]) and "is_known" in decision_text(rows[1:])
+    assert decision_text(rows).splitlines()[3].split()[3] == "(unknown)", "in place of the label"

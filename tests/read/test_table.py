@@ -10,9 +10,21 @@ ITEMS = {"key": ["a", "b", "a"], "size": [1, None, 3], "label": ["x", "y", "x"]}
 
 def test_labels_are_required_by_name_and_place():
     require_labels(read_table(ITEMS))
+    more = {name: [*cells, cells[0]] for name, cells in ITEMS.items()} | {"key": ["a", "b", "a", "c"]}
+    require_labels(read_table(more | {"label": ["x", "y", "x", None]}))
+    returning = Schema.from_dict({"key": "key", "time": "time", "values": ["size"], "label": "label", "expiry": 9.0})
     with pytest.raises(DataError) as caught:
+        require_labels(read_table(more | {"label": ["x", "y", "x", None], "time": [1, 2, 3, 4]}, returning))
+    assert str(caught.value).startswith("columns, row 4, column 'label': key c has no label (1 of 3 keys have none)")
+    with pytest.raises(DataError, match="column 'label': every key has the label 'x'; training needs at least two"):
         require_labels(read_table(ITEMS | {"label": ["x", None, "x"]}))
-    assert str(caught.value).startswith("columns, row 2, column 'label': key b has no label (1 of 2 keys have none)")
+    with pytest.raises(DataError, match="column 'label': no key has a label; training needs at least two"):
+        require_labels(
+            read_table(
+                ITEMS | {"label": [None, None, None]},
+                Schema.from_dict({"key": "key", "label": "label", "values": ["size"]}),
+            )
+        )
     with pytest.raises(DataError, match="column 'label': every key has the label 'x'; training needs at least two"):
         require_labels(read_table(ITEMS | {"label": ["x", "x", "x"]}))
     with pytest.raises(DataError, match="no label column is named"):

@@ -34,7 +34,7 @@ def test_tables_are_aligned_by_columns_not_letters() -> None:
 
 def test_summary_shows_intervals_and_direction() -> None:
     summary = metrics.summarise([0, 1, 1], [0, 1, 0], [1, 2, 3], [4, 4, 4], [0, 0, 1], 2, draws=20)
-    shown = text.summary_text(summary)
+    shown = str(summary)
     assert "earliness  0.5000" in shown and "lower is better" in shown
     low, high = summary.intervals["hm"]
     assert f"{low:.4f} – {high:.4f}" in shown
@@ -42,7 +42,10 @@ def test_summary_shows_intervals_and_direction() -> None:
 
 
 def test_explanation_marks_the_halting_item_and_stops_soon_after() -> None:
-    lines = text.explanation_text(made.explanation(30, 12)).splitlines()
+    explanation = made.explanation(30, 12)
+    lines = text.explanation_text(explanation).splitlines()
+    as_given = {name: getattr(explanation, name) for name in ("decision", "classes", "threshold", "steps")}
+    assert str(text.Explained(**as_given)).splitlines() == lines
     assert lines[0] == "<b>bold</b> & co in link: web (70.0 %) after 12 of 30 items, halted, but its true label is mail"
     marked = [line for line in lines if line.startswith("▶")]
     assert len(marked) == 1 and marked[0].split()[1] == "12"

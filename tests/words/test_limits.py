@@ -59,7 +59,10 @@ def test_limits_by_name() -> None:
     given: dict[str, Any] = {"max_tangles": 3, "late": "drop"}
     assert asdict(Limits.of(given)) == asdict(Limits()) | given
     assert Limits.of({}) == Limits()
-    with pytest.raises(SettingError, match=r"^unknown limit 'max_keys' in Limits; known: duplicates, .*reorder$"):
+    with pytest.raises(
+        SettingError,
+        match=r"^unknown limit 'max_keys' in Limits; known: duplicates, .*reorder; did you mean 'max_live_keys'\?$",
+    ):
         Limits.of({"max_tangles": 3, "max_keys": 4})
     with pytest.raises(SettingError, match=r"^max_tangles is 0"):
         Limits.of({"max_tangles": 0})

@@ -1,11 +1,12 @@
 """A model as a folder: safetensors weights and plain text. Loading executes nothing.
 
-kvec.json                format, versions, settings, schema, split, operating point, promise, hashes of the other files
+kvec.json                format, versions, settings, schema, split, operating point, promise and what gave it, hashes of
+                         the other files
 vocabulary.json          known values, bins and class names
 weights.safetensors      the network
 history.csv              one line per training epoch
 validation.safetensors   scores on the validation part, from which other operating points can be chosen, and marks of
-                         the sequences of both parts
+                         the sequences of both parts, and of those that it was tuned on
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -64,6 +67,8 @@ class Trained:
     seen: npt.NDArray[np.uint64] | None = None  # marks of the sequences it has seen (tangle.seen); None: not known
     promise: Promise | None = None  # as it was made, perhaps for another operating point
     unknown: Unknown = field(default_factory=Unknown)  # when a decision says that it does not know
+    tuned: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))  # marks of what tuned it
+    calibrated: list[dict[str, Any]] = field(default_factory=list)  # what gave a promise (decide.spent)
 
     @property
     def operating_point(self) -> OperatingPoint:
@@ -110,9 +115,7 @@ def save_model(model: Trained, path: str | Path) -> None:
                 {k: v.detach().cpu().contiguous() for k, v in model.network.state_dict().items()}
             ),
             "history.csv": history_csv(model.history).encode(),
-            "validation.safetensors": save_arrays(
-                model.validation if model.seen is None else model.validation | {"seen": model.seen}
-            ),
+            "validation.safetensors": save_arrays(model.validation | _marks(model)),
         }
         card = {
             "format": format_of(model.config),
@@ -127,6 +130,7 @@ def save_model(model: Trained, path: str | Path) -> None:
             "split": model.split,
             "about": model.about,
             **({} if model.promise is None else {"promise": model.promise.to_dict()}),
+            **({"calibrated": model.calibrated} if model.calibrated else {}),
             "blake2b": {name: digest(content) for name, content in files.items()},
         }
         (fresh / "kvec.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
@@ -150,8 +154,11 @@ def require_model_place(path: Path) -> None:
     if path.exists() and not _is_replaceable(path):
         raise ModelError(f"{path} exists and is not a kvec model; choose another place, or remove it first")
     above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        raise ModelError(f"{path}: cannot write the model: {above} is no folder that may be written to")
+    try:
+        with TemporaryDirectory(prefix=".kvec-", dir=above):
+            pass  # rights alone do not tell: not every file system takes files
+    except OSError:
+        raise ModelError(f"{path}: cannot write the model: {above} is no folder that may be written to") from None
 
 
 def load_model(path: str | Path) -> Trained:
@@ -166,12 +173,12 @@ def load_model(path: str | Path) -> Trained:
         network.load_state_dict({name: torch.from_numpy(array) for name, array in deployed.weights.items()})
         network.eval()
         kept = load_arrays(folder.files["validation.safetensors"])
-        seen = kept.pop("seen", None)
+        seen, tuned = kept.pop("seen", None), kept.pop("tuned", np.zeros(0, np.uint64))
         return Trained(
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
             kept, folder.card["about"], deployed.readiness, deployed.delay_cost, seen, deployed.promise,
-            deployed.unknown,
+            deployed.unknown, tuned, folder.card.get("calibrated", []),
         )  # fmt: skip
 
 
@@ -192,14 +199,17 @@ def read_history(text: str) -> list[dict[str, float]]:
 
 def save_progress(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]) -> None:
     """Write the state of a training run into one file, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_bytes(save_tensors(kept, metadata={"kvec": json.dumps(facts)}))
         fresh.replace(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot keep the unfinished run: {error.strerror or error}") from None
     finally:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -213,6 +223,12 @@ def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         raise ModelError(f"{path}: there is no unfinished training to resume") from None
     except (SafetensorError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path} is damaged; train again without --resume") from None
+
+
+def _marks(model: Trained) -> dict[str, npt.NDArray[np.uint64]]:
+    """Marks of what it has seen, where it knows, and of what it was tuned on, if it was."""
+    seen = {} if model.seen is None else {"seen": model.seen}
+    return seen | ({"tuned": model.tuned} if model.tuned.size else {})
 
 
 def _is_replaceable(path: Path) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.words.errors import SettingError
-from kvec.words.plain import require_known
+from kvec.words.plain import meant, require_known
 
 TARGETS = ("earliness", "accuracy", "threshold", "delay_cost", "cost_per_error", "cost_per_item", "cost_per_second")
+WHEN_UNKNOWN = ("abstain_below", "abstain_at_halts", "unknown_below")  # may go with any target
 COSTS = ("cost_per_error", "cost_per_item", "cost_per_second")
 
 Target = Mapping[str, Any]  # by name, numbers; `cost_per_error` may be a matrix, (true class, decided class)
@@ -22,7 +23,8 @@ def require_target(target: Target) -> None:
     if not target:
         raise SettingError(f"say what to aim at: {', '.join(TARGETS)}")
     if unknown := set(target) - set(TARGETS):
-        raise SettingError(f"unknown target {min(unknown)!r}; known: {', '.join(TARGETS)}")
+        name, known = min(unknown), (*TARGETS, *WHEN_UNKNOWN)
+        raise SettingError(f"unknown target {name!r}; known: {', '.join(known)}{meant(name, known)}")
     for name, value in target.items():
         if name != "cost_per_error" or not isinstance(value, np.ndarray):
             _require_number(value, name)

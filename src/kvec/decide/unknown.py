@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kvec.decide.held import some_of
 from kvec.decide.operating import Held, OperatingPoint, require_turnable
-from kvec.decide.targets import Target, with_classes
+from kvec.decide.targets import WHEN_UNKNOWN, Target, with_classes
 from kvec.decide.triggers.base import logs_of
 from kvec.decide.usual import Usual
 from kvec.words.config import Config
@@ -25,7 +25,7 @@ from kvec.words.errors import SettingError
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-WORDS = ("abstain_below", "abstain_at_halts", "unknown_below")
+WORDS = WHEN_UNKNOWN
 ENOUGH = 4.0  # expected strange ones of a group; octaves with fewer validation sequences are put together
 MOST = 2000  # validation sequences of a group
 FOLDS = 5  # of validation sequences: each is measured by the others

@@ -21,7 +21,7 @@ from kvec.doors.flink_command import flink
 from kvec.doors.flows_command import flows
 from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
-from kvec.doors.messages import Stopped, one_line, say, warn_of
+from kvec.doors.messages import Stopped, one_line, say, warn_of, wording
 from kvec.doors.reproduce_command import reproduce
 from kvec.doors.send_command import send
 from kvec.doors.serve_command import serve, serve_demo, serve_export
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     except KvecError as error:
         return say(f"process {rank}: {error}" if (rank := rank_here()) else str(error), 2)
     except USAGE_ERROR as error:
-        return say(f"{error.format_message().rstrip('.')}. See {_command_of(error)} --help.", 2)
+        return say(f"{wording(error.format_message())} See {_command_of(error)} --help.", 2)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -139,7 +139,7 @@ def evaluate(
     from kvec.doors.writing import require_place
 
     require_place(report, (".html", ".htm"))
-    from kvec.doors.doubts import training_data, unknown_values
+    from kvec.doors.doubts import flattering, unknown_values
     from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
@@ -157,7 +157,7 @@ def evaluate(
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
     evaluations = evaluate_model(loaded, tangles, scores, None if training is None else loaded.tangles(training))
-    doubts = training_data(table.frame, loaded.model_.split, data) if part is None else []
+    doubts = flattering(table.frame, loaded.model_, data, part)
     deployed = loaded.deployed()
     told = (*promise_lines(deployed), *unknown_lines(deployed.unknown))
     for doubt in (*told, *doubts, *unknown_values(tangles, loaded.model_)):

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 from typer import Option
 
+from kvec.doors.messages import say
 from kvec.words.errors import DataError, SettingError
 
 At = Annotated[
     list[str] | None,
     Option(
         "--at",
-        metavar="TARGET=VALUE",
+        metavar="AIM=VALUE",
         help="Work elsewhere on the model's trade-off: earliness=0.1, accuracy=0.95, cost_per_error=1 (or a CSV of "
         "true, decided, cost) with cost_per_item=0.01 or cost_per_second=0.1, delay_cost=2, threshold=0.4; by its "
         "validation scores. And when to say unknown: abstain_below=0.6 (abstain_at_halts=1), unknown_below=0.05.",
@@ -47,6 +48,11 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
                 f"{table}"
             ) from None
+    if target.get("cost_per_error") and not any(target.get(cost) for cost in ("cost_per_item", "cost_per_second")):
+        say(
+            "waiting costs nothing here, so sequences are read for as long as it helps, mostly to their end; say what "
+            "it costs too, as in cost_per_error=1,cost_per_item=0.01"
+        )
     return target
 
 

@@ -1,17 +1,20 @@
-"""What makes a result doubtful: values the model has never seen, data it was trained on."""
+"""What makes a result doubtful: values the model has never seen, data it was trained or tuned on."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from kvec.decide.checkpoint import Trained
 from kvec.report.text import percent
+from kvec.tangle.seen import seen_again
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.tangling import Split
 from kvec.tangle.vocabulary import UNKNOWN, FieldVocabulary
-from kvec.words.errors import KvecError
+from kvec.words.errors import DataError, KvecError
 
 MUCH = 0.2  # of a column's values unknown, and it is a warning
 FEW = 12  # known values are listed, where there are no more
@@ -37,20 +40,64 @@ def unknown_values(tangles: Tangles, model: Trained) -> list[str]:
     return said
 
 
-def training_data(frame: pl.DataFrame, split: dict[str, Any] | None, data: object) -> list[str]:
-    """A sentence where a frame is all the data that a model was trained on."""
-    if split is None:
+def flattering(frame: pl.DataFrame, model: Trained, data: object, part: str | None = None) -> list[str]:
+    """A warning where figures on a frame flatter a model, since training, validation or tuning has used it.
+
+    Of the test part only tuning can have used anything; who asks for another part by name knows what it is.
+    """
+    if part is None and (share := _training_share(frame, model)):
+        return [
+            f"warning: {data} holds what this model was trained with, {percent(share)} of it for training, so these "
+            "figures flatter the model; measure the part it has not seen with --split test"
+        ]
+    if (
+        part in ("train", "validation")
+        or not (again := _used(frame, model, model.tuned if part else used(model))).height
+    ):
         return []
-    found = Split.from_dict(split)
+    n = frame.select(pl.struct("tangle", "key").n_unique()).item()
+    by = "tuning" if part else "training, validation or tuning"
+    return [
+        f"warning: {again.height:,} of {n:,} sequences were used in {by}, so these figures flatter the model; measure "
+        "on others"
+    ]
+
+
+def require_unused(
+    frame: pl.DataFrame, model: Trained, marks: npt.NDArray[np.uint64], data: Path, part: str | None, so: str
+) -> None:  # fmt: skip
+    """Refuse sequences that have these marks; `so` says by what they were used, and what follows."""
+    again = _used(frame, model, marks)
+    if again.height:
+        tangle, key = again.row(0)
+        holds_all = part is None and _training_share(frame, model)
+        way_out = "use the part that was held out: --split test" if holds_all else "leave them out"
+        raise DataError(
+            f"{data}: {again.height:,} sequences, such as key {key!r} of tangle {tangle!r}, were used in {so}; "
+            f"{way_out}"
+        )
+
+
+def used(model: Trained) -> npt.NDArray[np.uint64]:
+    """Marks of all sequences that the model knows to have been used for it."""
+    return model.tuned if model.seen is None else np.union1d(model.seen, model.tuned)
+
+
+def _used(frame: pl.DataFrame, model: Trained, marks: npt.NDArray[np.uint64]) -> pl.DataFrame:
+    is_apart = model.schema.tangling is None and frame["tangle"].n_unique() > 1
+    return seen_again(frame, marks, by_tangle=is_apart)
+
+
+def _training_share(frame: pl.DataFrame, model: Trained) -> float:
+    """How much of a frame was for training, where it is all the data that a model was trained with; else 0."""
+    if model.split is None:
+        return 0.0
+    found = Split.from_dict(model.split)
     try:
         found.part(frame, "train")
     except KvecError:
-        return []
-    share = percent(found.ratios[0] / sum(found.ratios))
-    return [
-        f"warning: {data} holds what this model was trained with, {share} of it for training, so these figures flatter "
-        "the model; measure the part it has not seen with --split test"
-    ]
+        return 0.0
+    return found.ratios[0] / sum(found.ratios)
 
 
 def _known(field: FieldVocabulary) -> str:

@@ -10,7 +10,10 @@ from typer import Argument, Option
 
 def guarantee(
     model: Annotated[
-        Path, Argument(metavar="MODEL", help="A folder that kvec train has written; it gets the promise.")
+        Path,
+        Argument(
+            metavar="MODEL", help="A folder that kvec train has written; it gets the promise, unless -o is given."
+        ),
     ],
     data: Annotated[
         Path,
@@ -49,6 +52,13 @@ def guarantee(
     bound: Annotated[
         str, Option(metavar="betting|hoeffding-bentkus|binomial", help="How the risk is bounded.")
     ] = "betting",
+    output: Annotated[
+        Path | None,
+        Option("-o", "--output", metavar="MODEL", help="The folder of the model with the promise.", show_default=False),
+    ] = None,
+    again: Annotated[
+        bool, Option("--again", help="Go on though the same sequences gave another promise; this one says so.")
+    ] = False,
     part: Annotated[
         str | None, Option("--split", metavar="test", help="The test part of the data the model was trained on.")
     ] = None,
@@ -63,11 +73,12 @@ def guarantee(
 ) -> None:
     """Choose the earliest operating point of which an error rate can be promised, and write it into the model.
 
-    The promise holds for any distribution, as long as new tangles come from the same one as the calibration's.
+    The promise holds for any distribution, as long as new tangles come from the same one as the calibration's. The
+    operating point of MODEL itself moves there, and an earlier promise is replaced; with -o it stays as it is.
     """
     from kvec.doors.guaranteeing import Wishes, guarantee_model
 
     print(guarantee_model(Wishes(
         model, data, max_early_error, max_error, per_class, confidence, max_keys, block, bound, part, labels, unchecked,
-        as_json, device,
+        as_json, device, output, again,
     )))  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -13,23 +13,23 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kvec.decide.checkpoint import Trained
+from kvec.decide.checkpoint import Trained, require_model_place, save_model
 from kvec.decide.drift import reference
 from kvec.decide.folder import rewrite_card
 from kvec.decide.guarantee import Calibration, Wish, guarantee
 from kvec.decide.halting import first_halts
 from kvec.decide.operating import Held, OperatingPoint
-from kvec.decide.promise import Promise
 from kvec.decide.scores import Scores
-from kvec.doors.doubts import training_data
+from kvec.decide.spent import noted, spent
+from kvec.doors.doubts import require_unused, used
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
+from kvec.doors.promises import held_by, promise_text
 from kvec.doors.show import scoring
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import KVEC, load
 from kvec.read.table import Table
-from kvec.report.text import table as text_table
-from kvec.tangle.seen import seen_again, seen_marks
+from kvec.tangle.seen import seen_marks
 from kvec.tangle.tangles import Tangles
 from kvec.words.errors import DataError, ModelError, SettingError
 
@@ -52,11 +52,15 @@ class Wishes:
     unchecked: bool = False
     as_json: bool = False
     device: str = "auto"
+    output: Path | None = None  # where the model with the promise goes; None: where it is
+    again: bool = False
 
 
 def guarantee_model(wishes: Wishes) -> str:
     """Make a promise, write it into the model folder with its operating point, and tell of it."""
     wish = _wish(wishes)
+    if wishes.output is not None:
+        require_model_place(wishes.output)
     model = load(wishes.model, wishes.device)
     trained = model.model_
     if trained.config.deciding.after_halt == "drop":
@@ -65,6 +69,14 @@ def guarantee_model(wishes: Wishes) -> str:
             "promise needs a model with deciding.after_halt = 'keep'"
         )
     table = _unseen(wishes, trained)
+    marks = seen_marks(table.frame)
+    wished = asdict(wish) | {"max_keys": wishes.max_keys, "block": wishes.block}
+    earlier = spent(trained.calibrated, wished, marks)
+    if earlier is not None and not wishes.again:
+        raise DataError(
+            f"{wishes.data}: these sequences gave the promise of {earlier['made']}, {_named(earlier['wish'])}; the "
+            "confidence does not cover a second one of another wish, so use other data, or go on with --again"
+        )
     require_truth(table)
     warn_of(table)
     tangles = model.tangles(table)
@@ -80,18 +92,32 @@ def guarantee_model(wishes: Wishes) -> str:
         found, wish, most_keys, trained.vocabulary.label_names[0], _most_of_classes(wishes, trained, most_keys)
     )
     point = OperatingPoint.from_dict(promise.operating_point)
+    if earlier is not None:
+        more = "these sequences gave another promise before, and this one was not chosen for being the nicer"
+        promise = replace(promise, assumption=f"{promise.assumption}; {more}")
     promise = replace(
         promise, made=date.today().isoformat(), model=model.deployed().turned(point).hash,
-        calibration=hashlib.blake2b(seen_marks(table.frame).tobytes(), digest_size=16).hexdigest(),
+        calibration=hashlib.blake2b(marks.tobytes(), digest_size=16).hexdigest(),
         reference=_reference(model, tangles, scores, point, wishes.block),
     )  # fmt: skip
     unknown = trained.unknown.settled(trained.validation, point)
-    also = {"unknown": unknown.to_plain()} if unknown.is_asked else {}
-    rewrite_card(wishes.model, operating_point=promise.operating_point, promise=promise.to_dict(), **also)
+    calibrated = noted(trained.calibrated, wished, marks, promise.made)
+    if wishes.output is None:
+        if trained.promise is not None:
+            say(f"the promise of {trained.promise.made} in {wishes.model} is replaced")
+        also = {"unknown": unknown.to_plain()} if unknown.is_asked else {}
+        entries = {"operating_point": promise.operating_point, "promise": promise.to_dict(), "calibrated": calibrated}
+        rewrite_card(wishes.model, **entries, **also)
+    else:
+        if held := held_by(wishes.output):
+            say(f"{held}, which is replaced")
+        save_model(
+            replace(trained.turned(point), promise=promise, unknown=unknown, calibrated=calibrated), wishes.output
+        )
     if wishes.as_json:
         before = {"operating_point_before": trained.operating_point.to_dict()}
         return json.dumps(promise.to_dict() | before, allow_nan=False)
-    return _told(promise, trained.operating_point, wishes)
+    return promise_text(promise, trained.operating_point, wishes.output or wishes.model)
 
 
 def calibration(
@@ -141,6 +167,11 @@ def _wish(wishes: Wishes) -> Wish:
     return Wish(kind, alpha, wishes.confidence, wishes.bound, wishes.per_class)
 
 
+def _named(wish: Mapping[str, object]) -> str:
+    """The wish of an earlier promise as flags."""
+    return f"--max-{str(wish['kind']).replace(' ', '-')} {wish['alpha']:g}{' --per-class' * bool(wish['per_class'])}"
+
+
 def _unseen(wishes: Wishes, trained: Trained) -> Table:
     """The calibration data, which the model must not have seen."""
     table = read_by_schema(wishes.data, trained.schema, wishes.labels)
@@ -157,16 +188,8 @@ def _unseen(wishes: Wishes, trained: Trained) -> Table:
                 "cannot be checked that these are others; train it again, or vouch for it with --unchecked"
             )
         return table
-    is_apart = trained.schema.tangling is None and table.frame["tangle"].n_unique() > 1
-    again = seen_again(table.frame, trained.seen, by_tangle=is_apart)
-    if again.height:
-        tangle, key = again.row(0)
-        holds_all = wishes.part is None and training_data(table.frame, trained.split, wishes.data)
-        way_out = "use the part that was held out: --split test" if holds_all else "leave them out"
-        raise DataError(
-            f"{wishes.data}: {again.height:,} sequences, such as key {key!r} of tangle {tangle!r}, were used in "
-            f"training, validation or tuning, so nothing can be promised on them; {way_out}"
-        )
+    so = "training, validation or tuning, so nothing can be promised on them"
+    require_unused(table.frame, trained, used(trained), wishes.data, wishes.part, so)
     return table
 
 
@@ -245,33 +268,3 @@ def _reference(
         unit = _blocks(unit, tangles.time[tangles.sequences.by_sequence[at]], block)
     classes = model.model_.vocabulary.labels[0]
     return reference(unit, shares.max(axis=1).astype(np.float64), stops, shares.argmax(axis=1), classes)
-
-
-def _told(promise: Promise, before: OperatingPoint, wishes: Wishes) -> str:
-    lines = [
-        promise.line(),
-        f"the operating point is {OperatingPoint.from_dict(promise.operating_point)} now (before: {before}), number "
-        f"{promise.n_passed} of {promise.n_points} from the latest; earliness {promise.earliness:.4f} "
-        "on this data (lower is better)",
-        f"observed there: {100 * promise.observed:.3g}% of {promise.n_sequences:,} sequences; upper bound of this "
-        f"point alone: {100 * promise.upper:.3g}%",
-    ]
-    if promise.classes:
-        rows = [
-            (
-                c.name,
-                f"{c.n_units:,}",
-                f"{c.n_sequences:,}",
-                f"{100 * c.observed:.3g}%",
-                c.why_not or f"{100 * c.upper:.3g}%",
-            )
-            for c in promise.classes
-        ]
-        lines += ["", text_table(rows, ("class", "units", "sequences", "observed", "upper bound"), right=(1, 2, 3)), ""]
-    if promise.n_passed == 1:
-        lines.append("every sequence is read to its end: no earlier operating point can be promised this")
-    lines += [
-        f"assumed: {promise.assumption}",
-        f"the promise is in {wishes.model}; another operating point or another model makes it void",
-    ]
-    return "\n".join(lines)

@@ -23,7 +23,7 @@ from kvec.read.table import Table
 from kvec.report.curves import Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
 from kvec.report.html import write_report
 from kvec.report.metrics import Summary, per_class
-from kvec.report.text import percent, summary_text, table
+from kvec.report.text import percent, table
 from kvec.report.trust import Trust, trust
 from kvec.tangle.repeats import is_new_to
 from kvec.tangle.tangles import Tangles
@@ -154,7 +154,7 @@ class Evaluation:
             for name, s in rules
         ]
         header = ("decided", "accuracy", "earliness", "HM", "items seen")
-        tables = [summary_text(self.halting), table(rows, header, right=(1, 2, 3, 4))]
+        tables = [str(self.halting), table(rows, header, right=(1, 2, 3, 4))]
         return "\n\n".join([*tables, self.trust.line(), *self.notes()])
 
 

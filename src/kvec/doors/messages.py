@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from kvec.read.table import Table
 
 PLAIN_FACTS = ("labelled flows", "short flows", "flows without a label")  # of captures; told, but no trouble
+
+KINDS = {"integer": "whole number", "number": "number"}
+_NO_NUMBER = re.compile(r"Input should be a valid (integer|number)(, .*)?")
 
 
 class Stopped(Exception):
@@ -21,6 +25,16 @@ def say(message: str, code: int = 0) -> int:
     safe = "".join([sign if sign.isprintable() else "·" for sign in one_line(message)])
     print(f"kvec: {safe}", file=sys.stderr)
     return code
+
+
+def wording(complaint: str) -> str:
+    """A complaint of the command line's library as one sentence in our words.
+
+    >>> wording("Invalid value for '--port': Input should be a valid integer, unable to parse string as an integer")
+    "Invalid value for '--port': it must be a whole number."
+    """
+    text = _NO_NUMBER.sub(lambda found: f"it must be a {KINDS[found[1]]}", one_line(complaint)).rstrip(".")
+    return text if text.endswith("?") else f"{text}."
 
 
 def one_line(text: object) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kvec.decide.deployed import Deployed
@@ -11,7 +13,7 @@ from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.stream import Stream
 from kvec.decide.unknown import Unknown
-from kvec.report.text import percent
+from kvec.report.text import percent, table
 from kvec.words.items import Decision, Item, TangleId
 
 
@@ -27,6 +29,48 @@ def promise_lines(model: Deployed, threshold: float | None = None) -> list[str]:
         f"the promise of {model.promise.made} is void: it was made for {point} of the model as it was then; "
         "kvec guarantee makes a new one"
     ]
+
+
+def promise_text(promise: Promise, before: OperatingPoint, folder: Path) -> str:
+    """What is told of a new promise: what it rests on, where the model works now, and what is assumed."""
+    point = OperatingPoint.from_dict(promise.operating_point)
+    moved = f"stays at {point}" if point == before else f"moves from {before} to {point}"
+    lines = [
+        promise.line(),
+        f"the model's operating point {moved}, number {promise.n_passed} of {promise.n_points} from the latest; "
+        f"earliness {promise.earliness:.4f} "
+        "on this data (lower is better)",
+        f"observed there: {100 * promise.observed:.3g}% of {promise.n_sequences:,} sequences; upper bound of this "
+        f"point alone: {100 * promise.upper:.3g}%",
+    ]
+    if promise.classes:
+        rows = [
+            (
+                c.name,
+                f"{c.n_units:,}",
+                f"{c.n_sequences:,}",
+                f"{100 * c.observed:.3g}%",
+                c.why_not or f"{100 * c.upper:.3g}%",
+            )
+            for c in promise.classes
+        ]
+        lines += ["", table(rows, ("class", "units", "sequences", "observed", "upper bound"), right=(1, 2, 3)), ""]
+    if promise.n_passed == 1:
+        lines.append("every sequence is read to its end: no earlier operating point can be promised this")
+    lines += [
+        f"assumed: {promise.assumption}",
+        f"the promise is in {folder}; another operating point or another model makes it void",
+    ]
+    return "\n".join(lines)
+
+
+def held_by(folder: Path) -> str:
+    """What a folder holds that is going to be replaced, in words; empty where there is no model in it."""
+    try:
+        card = json.loads((folder / "kvec.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return f"{folder} holds a model{' with a promise' if isinstance(card, dict) and 'promise' in card else ''}"
 
 
 def unknown_lines(unknown: Unknown) -> list[str]:

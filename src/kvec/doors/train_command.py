@@ -23,7 +23,12 @@ Device = Annotated[str, Option("--device", metavar="auto|cpu|cuda", help="Where 
 @with_schema_flags
 def train(
     data: Data,
-    output: Annotated[Path, Option("-o", "--output", metavar="MODEL", help="The folder the model is written to.")],
+    output: Annotated[
+        Path,
+        Option(
+            "-o", "--output", metavar="MODEL", help="The folder the model is written to; one that is there is replaced."
+        ),
+    ],
     flags: SchemaFlags,
     validation: Annotated[
         Path | None, Option(metavar="FILE", help="Choose the best epoch and θ on these sequences.")

@@ -8,17 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from kvec.decide.checkpoint import require_model_place
+from kvec.doors.doubts import flattering
 from kvec.doors.flags import SchemaFlags
 from kvec.doors.measuring import evaluate_model
 from kvec.doors.messages import Stopped, guesses, say, warn_of
+from kvec.doors.promises import held_by
 from kvec.doors.sources import open_by_flags, read_by_flags, read_by_schema
 from kvec.doors.summary import counted
 from kvec.estimator import KVEC
 from kvec.learn.run import Record, best_of, kept_of
 from kvec.learn.together import joined
 from kvec.read.shards import Shards
-from kvec.read.table import Table
+from kvec.read.table import Table, require_labels
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config, Training
 from kvec.words.errors import DataError, SettingError
@@ -59,7 +63,7 @@ def train_model(
     unfinished = output.with_name(output.name + ".training")
     table, origin = (open_by_flags if config.training.stream_items else read_by_flags)(data, flags)
     if is_first:
-        warn_of(table, but_not=("missing labels",))  # they are refused below
+        warn_of(table, but_not=("missing labels",))
     if not table.schema.label_names:
         way_out = (
             "say --labels by-file, by-folder or FILE; kvec label makes such a file"
@@ -67,6 +71,10 @@ def train_model(
             else "name one with --label, or a second table that holds it with --labels"
         )
         raise DataError(f"{data}: no label column is named; {way_out}")
+    if isinstance(table, Table):
+        require_labels(table)
+        if is_first:
+            _tell_unlabelled(table)
     if not quiet:
         _tell_schema(table, origin)
     held_out: Table | None = None
@@ -78,8 +86,8 @@ def train_model(
         table, held_out = replace(table, frame=part), replace(table, frame=rest)
     if unfinished.exists() and is_first and not (resume or is_restarted()):
         say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
-    if (is_taken := (output / "kvec.json").is_file()) and is_first:
-        say(f"{output} holds a model, which will be replaced when training is over")
+    if (held := held_by(output)) and is_first:
+        say(f"{held}, which will be replaced when training is over")
     model = KVEC.from_config(config, schema=table.schema, device=device, verbose=not quiet)
     with joined(model.torch_device()) as together:
         try:
@@ -98,10 +106,12 @@ def train_model(
             unfinished.unlink(missing_ok=True)
     if not is_first:
         return
-    if is_taken:
+    if held:
         say(f"the model that was in {output} is replaced")
     _tell_end(model, output, data, flags, held_out is None)
     if tested is not None:
+        for doubt in flattering(tested.frame, model.model_, test):
+            say(doubt)
         tangles = model.tangles(tested)
         for evaluation in evaluate_model(model, tangles, model.scores(tangles)):
             print(f"\n{test}, label {evaluation.label}\n\n{evaluation.to_text()}")
@@ -136,6 +146,16 @@ def early_end(history: list[Record], settings: Training) -> str:
     return f"stopped after {done} of {settings.epochs} epochs: {why}"
 
 
+def _tell_unlabelled(table: Table) -> None:
+    n = table.frame.select("tangle", "key").n_unique()
+    for name in table.schema.label_names:
+        if without := table.frame.filter(pl.col(f"label.{name}").is_null()).select("tangle", "key").n_unique():
+            say(
+                f"{without:,} of {n:,} keys have no label in column {name!r}; the others are learned, and may look at "
+                "their items"
+            )
+
+
 def _tell_schema(table: Table | Shards, origin: str) -> None:
     if origin:
         print(f"schema from {origin}")
@@ -155,7 +175,7 @@ def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_spli
         f"accuracy {kept['accuracy']:.4f}, earliness {kept['earliness']:.4f} (lower is better), HM {kept['hm']:.4f} "
         f"at {trained.operating_point}; accuracy at the end {kept['end_accuracy']:.4f}"
     )
-    n_chosen_on = trained.about["validation_sequences"]
+    n_chosen_on = int((trained.validation["labels"][:, 0] >= 0).sum())
     if n_chosen_on < FEW and trained.config.deciding.threshold is None:
         say(
             f"warning: the best epoch and θ were chosen on {counted(n_chosen_on, 'sequence')} only, so θ may be off; "

@@ -13,21 +13,23 @@ from kvec.decide.checkpoint import require_model_place, save_model
 from kvec.decide.held import held_out
 from kvec.decide.readiness import TRIGGERS
 from kvec.decide.replaying import score_table
-from kvec.doors.doubts import training_data
+from kvec.doors.doubts import require_unused
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
-from kvec.doors.promises import unknown_lines
-from kvec.doors.sources import read_by_schema
+from kvec.doors.promises import held_by, unknown_lines
+from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import load
 from kvec.learn.retuning import Tried, best_of, compare_triggers, retune
 from kvec.report.text import table
 from kvec.tangle.seen import seen_marks
 from kvec.words.plain import require_choice
 
+WAYS = {"hazard": "its learned score", "calibrated": "calibrated probability", "induction": "backward induction"}
+
 
 def tune_model(
     path: Path, data: Path, output: Path, trigger: str | None, target: Mapping[str, Any], labels: Path | None,
-    device: str,
+    device: str, part: str | None = None,
 ) -> None:  # fmt: skip
     """Fit a trigger on data, and write the model with it into the folder `output`."""
     if trigger is not None:
@@ -35,11 +37,15 @@ def tune_model(
     require_model_place(output)
     model = load(path, device)
     items = read_by_schema(data, model.model_.schema, labels)
+    if part is not None:
+        require_choice(part, ("test",), "--split")
+        items, _ = take_part(items, model.model_.split, part, path)
+    if model.model_.seen is not None:
+        so = "training or validation, where a model is surer than elsewhere, so a trigger fitted on them would err"
+        require_unused(items.frame, model.model_, model.model_.seen, data, part, so)
     require_truth(items)
     warn_of(items)
     tangles = model.tangles(items)
-    for doubt in training_data(items.frame, model.model_.split, data):
-        say(doubt)
     held = held_out(tangles, score_table(model.model_.network, tangles, model.model_.config))
     if trigger is None:
         tried = compare_triggers(model.model_, held, target)
@@ -47,10 +53,11 @@ def tune_model(
         print(_shown(tried))
         trigger = best_of(tried, target).trigger
     tuned = retune(model.model_, held, trigger, target)
-    if tuned.seen is not None:  # what was tuned on can promise nothing any more
-        tuned = replace(tuned, seen=np.union1d(tuned.seen, seen_marks(items.frame)))
+    tuned = replace(tuned, tuned=np.union1d(tuned.tuned, seen_marks(items.frame)))  # it can promise nothing any more
+    if there := held_by(output):
+        say(f"{there}{', the one that was tuned' * (output.resolve() == path.resolve())}, which is replaced")
     save_model(tuned, output)
-    print(f"the model that halts by its {trigger} is in {output}, at {tuned.operating_point}")
+    print(f"the model that halts by {WAYS[trigger]} is in {output}, at {tuned.operating_point}")
     for line in unknown_lines(tuned.unknown):
         print(line)
 

@@ -13,7 +13,7 @@ import polars as pl
 from kvec.report.canvas import write_whole
 from kvec.report.text import plain, table
 from kvec.words.errors import SettingError
-from kvec.words.items import Decision
+from kvec.words.items import UNKNOWN, Decision
 
 ENDINGS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet"}
 FIRST = ("id", "tangle", "key", "sequence", "label", "probability", "n_observed", "length", "reason", "is_known")
@@ -69,8 +69,9 @@ def print_decisions(rows: pl.DataFrame, kind: str) -> None:
 
 
 def decision_text(rows: pl.DataFrame) -> str:
-    """The first decisions in aligned columns."""
-    idle = {"id"} | {c for c, usual in (("sequence", 0), ("is_known", True)) if (rows[c] == usual).all()}
+    """The first decisions in aligned columns, with (unknown) in place of a label that is not known."""
+    rows = rows.with_columns(pl.when("is_known").then("label").otherwise(pl.lit(UNKNOWN)).alias("label"))
+    idle = {"id", "is_known"} | ({"sequence"} if (rows["sequence"] == 0).all() else set())
     columns = [c for c in rows.columns if c not in idle]
     cells = [
         [f"{cell:.3f}" if isinstance(cell, float) else plain("" if cell is None else cell, 32) for cell in row]

@@ -231,5 +231,6 @@ def _require_labels(frame: pl.DataFrame, name: str) -> None:
         row: dict[str, Any] = frame.row(int(labels.is_null().arg_max() or 0), named=True)
         place = f"{row['file']}, row {row['row']}" if "file" in row else f"row {row['row']}"
         raise DataError(
-            f"{place}, column {name!r}: key {row['key']} has no label; label every key, or leave those keys out"
+            f"{place}, column {name!r}: key {row['key']} has no label; label every key, leave those keys out, or train "
+            "without --stream, where they are context for the others"
         )

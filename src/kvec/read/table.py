@@ -46,12 +46,16 @@ class Table:
 
 
 def require_labels(table: Table) -> None:
-    """Refuse a table that cannot be trained on: a key without a label, or only one class."""
+    """Refuse a table that cannot be trained on: no labels, or only one class.
+
+    Keys without a label are context for the others. Where keys return as other sequences, each item says whose label
+    it has, so none may be missing.
+    """
     if not table.schema.label_names:
         raise DataError(f"{table.source}: no label column is named; name one with label (or a table of labels)")
     for name in table.schema.label_names:
         labels = table.frame[f"label.{name}"]
-        if labels.null_count():
+        if labels.null_count() and (table.schema.end or table.schema.expiry is not None):
             without = table.frame.filter(labels.is_null()).select("tangle", "key").n_unique()
             first = int(labels.is_null().arg_max() or 0)
             raise DataError(
@@ -59,12 +63,11 @@ def require_labels(table: Table) -> None:
                 f"({without:,} of {table.frame.select('tangle', 'key').n_unique():,} keys have none); "
                 "label every key, or leave those keys out"
             )
-        if labels.n_unique() < 2:
+        classes = labels.drop_nulls().unique()
+        if len(classes) < 2:
+            found = f"every key has the label {classes[0]!r}" if len(classes) else "no key has a label"
             short = "".join(f"; {note.text}" for note in table.notes if note.kind == SHORT)
-            raise DataError(
-                f"{table.source}, column {name!r}: every key has the label {labels[0]!r}; "
-                f"training needs at least two classes{short}"
-            )
+            raise DataError(f"{table.source}, column {name!r}: {found}; training needs at least two classes{short}")
 
 
 def iterate(table: Table) -> Iterator[Item]:

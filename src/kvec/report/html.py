@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from kvec.report import canvas, curves, metrics, pictures
 from kvec.report.canvas import need, to_svg, write_whole
 from kvec.report.curves import Traces
-from kvec.report.metrics import Ints, Summary, harmonic_mean
+from kvec.report.metrics import NAMES, Ints, Summary, harmonic_mean
 from kvec.report.portrait import draw_explanation
-from kvec.report.text import NAMES, percent
+from kvec.report.text import percent
 from kvec.report.trust import trust
 from kvec.words.errors import DataError
 from kvec.words.explanation import Explanation

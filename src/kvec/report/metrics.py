@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kvec.report.text import table
 from kvec.words.errors import DataError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MEASURES = ("accuracy", "precision", "recall", "f1", "earliness", "hm")
 ABSTAINING = ("coverage", "known_accuracy")  # measures of decisions of which some say that they do not know
+NAMES = {"f1": "F1", "hm": "HM", "known_accuracy": "accuracy of these"}
+NOTES = {"earliness": "lower is better", "coverage": "decisions that are known; the others count as wrong above"}
 _CHUNK = 4_000_000  # resampled tangles held at one time
 
 
@@ -48,6 +51,17 @@ class Summary:
     intervals: dict[str, tuple[float, float]]
     coverage: float = 1.0  # share of decisions that say that they know
     known_accuracy: float = 0.0  # of these; 0 where there is none
+
+    def __str__(self) -> str:
+        """The headline numbers with their intervals, and what they were measured on."""
+        rows = []
+        for name in (*MEASURES, *(name for name in ABSTAINING if name in self.intervals)):
+            low, high = self.intervals.get(name, (None, None))
+            between = "" if low is None else f"{low:.4f} – {high:.4f}"
+            rows.append((NAMES.get(name, name), f"{getattr(self, name):.4f}", between, NOTES.get(name, "")))
+        ending = f"{self.n_keys:,} sequences in {self.n_tangles:,} tangles; "
+        ending += f"{self.mean_n_observed:.1f} items seen on average"
+        return table(rows, ("measure", "value", "95 % interval", ""), right=(1,)) + "\n" + ending
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from unicodedata import combining, east_asian_width
 
-from kvec.report.metrics import ABSTAINING, MEASURES, Summary
 from kvec.words.explanation import Explanation, Look, Step
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
-NAMES = {"f1": "F1", "hm": "HM", "known_accuracy": "accuracy of these"}
-NOTES = {"earliness": "lower is better", "coverage": "decisions that are known; the others count as wrong above"}
 AFTER_HALT = 3  # items that are still shown after the decision
 
 
@@ -106,19 +104,6 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), right: Sequ
     return "\n".join(texts)
 
 
-def summary_text(summary: Summary) -> str:
-    """The headline numbers with their intervals, and what they were measured on."""
-    rows = []
-    for name in (*MEASURES, *(name for name in ABSTAINING if name in summary.intervals)):
-        low, high = summary.intervals.get(name, (None, None))
-        between = "" if low is None else f"{low:.4f} – {high:.4f}"
-        note = NOTES.get(name, "")
-        rows.append((NAMES.get(name, name), f"{getattr(summary, name):.4f}", between, note))
-    ending = f"{summary.n_keys:,} sequences in {summary.n_tangles:,} tangles; "
-    ending += f"{summary.mean_n_observed:.1f} items seen on average"
-    return table(rows, ("measure", "value", "95 % interval", ""), right=(1,)) + "\n" + ending
-
-
 def explanation_headline(explanation: Explanation) -> str:
     """One sentence: which label, how sure, after how many items, and why then."""
     decision, steps = explanation.decision, explanation.steps
@@ -157,6 +142,15 @@ def explanation_text(explanation: Explanation, most: int = 40, own: int = 2, oth
     parts.append(table(rows, header, right=(1, 5)))
     left = len(explanation.steps) - len(steps)
     return "\n".join([*parts, *([f"({left} later items are left out)"] if left else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Explained(Explanation):
+    """An explanation that prints as people read it."""
+
+    def __str__(self) -> str:
+        """What the model saw of the sequence, one line per item."""
+        return explanation_text(self)
 
 
 def _heaviest(step: Step, is_own: bool, most: int) -> list[Look]:

@@ -14,6 +14,9 @@ from kvec.tangle.tangling import arrange, retangle
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.schema import Schema
 
+MOSTLY = 0.9  # of a text column's values differ, or read as dates
+MANY = 20  # rows, from which on values that hardly repeat are odd
+_DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}|\d{4}/\d{1,2}/\d{1,2}|\d{1,2}[/.]\d{1,2}[/.](\d{4}|\d{2}))([T ,].*)?$"
 FEW = 3  # a class of fewer sequences cannot be in the training, the validation and the test part
 
 
@@ -104,6 +107,8 @@ def inspect_items(frame: pl.DataFrame, schema: Schema, source: str = "") -> Insp
             *_alone(sequences, tangle, schema),
             *(_constant(field) for field in fields if field.values < 2),
             *(finding for field in fields for finding in _all_different(frame[f"value.{field.name}"], field)),
+            *(finding for field in fields for finding in _dates(frame[f"value.{field.name}"], field, schema)),
+            *_unlabelled(arranged, sequences, fields, schema),
             *(finding for field in fields for finding in _tells_label(arranged, sequences, field, schema)),
             *(finding for name, counts in labels.items() for finding in _unbalanced(name, counts)),
         ),
@@ -179,12 +184,64 @@ def _constant(field: FieldFacts) -> Finding:
 
 
 def _all_different(column: pl.Series, field: FieldFacts) -> list[Finding]:
-    """Text or whole numbers that never repeat; measurements seldom do, and that is nothing odd."""
+    """Text or whole numbers that never repeat, or text that hardly does; measurements seldom do: nothing odd."""
     is_measured = column.dtype.is_float() and not (column == column.floor()).all()
-    if is_measured or len(column) < FEW or field.values < len(column):
+    if is_measured or len(column) < FEW or _reads_as_dates(column):
         return []
-    text = f"field {field.name!r} differs in every row, as a row number does; leave it out if it is one"
-    return [Finding("field that never repeats", 1, text)]
+    if field.values == len(column):
+        text = f"field {field.name!r} differs in every row, as a row number does; leave it out if it is one"
+        return [Finding("field that never repeats", 1, text)]
+    if column.dtype == pl.String and len(column) >= MANY and field.values > MOSTLY * len(column):
+        text = (
+            f"field {field.name!r} has {field.values:,} values in {len(column):,} rows, too many to learn any of them; "
+            "leave it out"
+        )
+        return [Finding("field that hardly repeats", 1, text)]
+    return []
+
+
+def _dates(column: pl.Series, field: FieldFacts, schema: Schema) -> list[Finding]:
+    """Text that tells when something was is of no use as a category."""
+    if not _reads_as_dates(column):
+        return []
+    source = next(each.source for each in schema.values if each.name == field.name)
+    way_out = "leave it out" if schema.time else f"if it says when items came, name it as the time: --time {source}"
+    return [
+        Finding(
+            "dates as text", 1, f"field {field.name!r} reads as dates, such as {column.drop_nulls()[0]!r}; {way_out}"
+        )
+    ]
+
+
+def _reads_as_dates(column: pl.Series) -> bool:
+    if column.dtype != pl.String:
+        return False
+    known = column.drop_nulls()
+    return len(known) >= FEW and int(known.str.contains(_DATE).sum()) > MOSTLY * len(known)
+
+
+def _unlabelled(
+    frame: pl.DataFrame, sequences: Sequences, fields: tuple[FieldFacts, ...], schema: Schema
+) -> list[Finding]:
+    """No label, and the field that may be meant as one: a few classes, each sequence of one."""
+    if schema.label_names:
+        return []
+    sources = {each.name: each.source for each in schema.values}
+    near = (sources[each.name] for each in fields if _may_be_label(frame, sequences, each))
+    name = next(near, None)
+    how = (
+        "name its column with --label"
+        if name is None
+        else f"{name!r} never changes within a key: is it --label {name}?"
+    )
+    return [Finding("no label", 1, f"no label is named, so nothing can be learned from it; {how}")]
+
+
+def _may_be_label(frame: pl.DataFrame, sequences: Sequences, field: FieldFacts) -> bool:
+    if field.kind != "categorical" or not 2 <= field.values <= len(sequences.first) // 2:
+        return False
+    values = factor(frame[f"value.{field.name}"])
+    return bool((values == values[sequences.first][sequences.sequence]).all()) and sequences.length.max() > 1
 
 
 def _tells_label(frame: pl.DataFrame, sequences: Sequences, field: FieldFacts, schema: Schema) -> list[Finding]:

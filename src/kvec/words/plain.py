@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,18 @@ def require_known(given: Iterable[str], known: Iterable[str], what: str, where: 
     """
     known = sorted(known)
     if unknown := set(given).difference(known):
-        raise SettingError(f"unknown {what} {min(unknown)!r} in {where}; known: {', '.join(known)}")
+        name = min(unknown)
+        raise SettingError(f"unknown {what} {name!r} in {where}; known: {', '.join(known)}{meant(name, known)}")
+
+
+def meant(given: str, known: Iterable[str]) -> str:
+    """Which of the known names was perhaps meant, as the end of a message; empty where none is near.
+
+    >>> meant("widht", ["blocks", "width"])
+    "; did you mean 'width'?"
+    """
+    near = get_close_matches(given, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def require_group(given: Any, name: str, where: str) -> dict[str, Any]:

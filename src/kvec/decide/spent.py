@@ -1,0 +1,48 @@
+"""Which sequences have given a promise: one of another wish on the same is not covered by the confidence.
+
+Of each calibration the least marks of its sequences are kept. Marks are hashes, so those are as good as drawn at
+random, and a few of them tell how much two calibrations share.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Marks = npt.NDArray[np.uint64]
+KEPT = 1024  # marks of a calibration
+SOME = 0.05  # of the sequences are the same, and it is the same data; fewer may be alike by chance
+
+
+def spent(
+    before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks
+) -> Mapping[str, Any] | None:  # fmt: skip
+    """The newest promise of another wish that these sequences have given, if there is one."""
+    others = (each for each in reversed(before) if each["wish"] != dict(wish))
+    return next((each for each in others if _is_shared(_marks_of(each), marks)), None)
+
+
+def noted(
+    before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks, made: str
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The calibrations with a new one, which stands for itself when it is repeated."""
+    text = base64.b64encode(np.sort(marks)[:KEPT].astype("<u8").tobytes()).decode()
+    new = {"wish": dict(wish), "made": made, "marks": text}
+    return [*(dict(each) for each in before if (each["wish"], each["marks"]) != (new["wish"], text)), new]
+
+
+def _marks_of(given: Mapping[str, Any]) -> Marks:
+    return np.frombuffer(base64.b64decode(given["marks"]), "<u8").astype(np.uint64)
+
+
+def _is_shared(kept: Marks, marks: Marks) -> bool:
+    """Whether a good part of the one or the other is the same."""
+    if not kept.size:
+        return False
+    comparable = marks[marks <= kept[-1]] if len(kept) == KEPT else marks
+    n_same = len(np.intersect1d(kept, comparable))
+    return n_same > SOME * min(len(kept), len(comparable))

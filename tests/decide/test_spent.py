@@ -1,0 +1,42 @@
+"""Which sequences have given a promise, by the least of their marks."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from kvec.decide.spent import KEPT, Marks, noted, spent
+
+WISH, OTHER = {"kind": "error", "alpha": 0.1}, {"kind": "error", "alpha": 0.2}
+
+
+def marks_of(first: int, last: int) -> Marks:
+    """Marks of sequences with these numbers."""
+    every = np.random.default_rng(0).integers(0, 1 << 63, 20_000, dtype=np.uint64)
+    return np.unique(every[first:last])
+
+
+@pytest.mark.parametrize("n", [1, 40, KEPT, 10_000])
+def test_the_same_sequences_are_known_again(n: int) -> None:
+    before = json.loads(json.dumps(noted([], WISH, marks_of(0, n), "today")))
+    assert spent(before, WISH, marks_of(0, n)) is None, "the same wish"
+    assert spent(before, OTHER, marks_of(0, n)) == before[0]
+    assert spent(before, OTHER, marks_of(0, max(n // 2, 1))) == before[0], "a part of them"
+    assert spent(before, OTHER, marks_of(0, 2 * n)) == before[0], "among others"
+    assert spent(before, OTHER, marks_of(n, 2 * n)) is None, "others"
+    assert len(before[0]["marks"]) <= 11 * KEPT
+
+
+def test_a_few_that_are_alike_by_chance_are_nothing() -> None:
+    before = noted([], WISH, marks_of(0, 1000), "today")
+    assert spent(before, OTHER, marks_of(980, 1980)) is None
+    assert spent(before, OTHER, marks_of(900, 1900)) is not None
+
+
+def test_a_repeated_wish_is_kept_once_and_the_newest_is_named() -> None:
+    before = noted(noted([], WISH, marks_of(0, 99), "first"), OTHER, marks_of(0, 99), "second")
+    assert [each["made"] for each in noted(before, WISH, marks_of(0, 99), "third")] == ["second", "third"]
+    found = spent(before, {"kind": "early error", "alpha": 0.1}, marks_of(0, 99))
+    assert found is not None and found["made"] == "second"
