@@ -138,9 +138,9 @@ def test_the_python_of_the_page_on_unknown_runs(
 ) -> None:
     (block,) = re.findall(r"^```python\n(.*?)^```", text_of("unknown.md"), re.MULTILINE | re.DOTALL)
     sizes = "epochs=1, width=8, heads=2, feed_forward=8, fusion=8, blocks=1"
-    assert "epochs=3" in block
+    assert "epochs=6" in block
     monkeypatch.chdir(tmp_path)
-    exec(compile(block.replace("epochs=3", sizes), "unknown.md", "exec"), {})
+    exec(compile(block.replace("epochs=6", sizes), "unknown.md", "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) == 18
     kept = kvec.load("careful-model").model_.unknown
     assert (kept.abstain_below, kept.unknown_below) == (0.6, 0.05) and kept.usual is not None

@@ -34,7 +34,7 @@ def lacking(reason: str) -> Any:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # it runs a loop of asyncio, beside which no other test could run one
 def browser() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if sync_playwright is None:
