@@ -32,7 +32,7 @@ demo: $(READY)
 	@$(BIN)/kvec demo --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations 15
 
 check: $(READY)
 	$(BIN)/ruff format --check .
