@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')# of tests; many wait for processes that they start
 DATA ?= demo/train.parquet
 SCHEMA ?=
 
@@ -32,7 +33,7 @@ demo: $(READY)
 	@$(BIN)/kvec demo --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations 15
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations 15
 
 check: $(READY)
 	$(BIN)/ruff format --check .
