@@ -18,9 +18,7 @@ KEPT = 1024  # marks of a calibration
 SOME = 0.05  # of the sequences are the same, and it is the same data; fewer may be alike by chance
 
 
-def spent(
-    before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks
-) -> Mapping[str, Any] | None:  # fmt: skip
+def spent(before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks) -> Mapping[str, Any] | None:
     """The newest promise of another wish that these sequences have given, if there is one."""
     others = (each for each in reversed(before) if each["wish"] != dict(wish))
     return next((each for each in others if _is_shared(_marks_of(each), marks)), None)

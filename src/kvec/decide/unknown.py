@@ -25,7 +25,6 @@ from kvec.words.errors import SettingError
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-WORDS = WHEN_UNKNOWN
 ENOUGH = 4.0  # expected strange ones of a group; octaves with fewer validation sequences are put together
 MOST = 2000  # validation sequences of a group
 FOLDS = 5  # of validation sequences: each is measured by the others
@@ -107,7 +106,7 @@ class Unknown:
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for a model's card."""
-        return {name: getattr(self, name) for name in WORDS} | {
+        return {name: getattr(self, name) for name in WHEN_UNKNOWN} | {
             "firsts": list(self.firsts),
             "typical": [known.tolist() for known in self.typical],
             "usual": None if self.usual is None else self.usual.to_plain(),
@@ -138,8 +137,8 @@ def settle(
 
 def parted(target: Target) -> tuple[Target, Target]:
     """Where to work, and when to say unknown."""
-    words = {name: value for name, value in target.items() if name in WORDS}
-    return {name: value for name, value in target.items() if name not in WORDS}, words
+    words = {name: value for name, value in target.items() if name in WHEN_UNKNOWN}
+    return {name: value for name, value in target.items() if name not in WHEN_UNKNOWN}, words
 
 
 def _measured(logs: Floats, held: Held, stops: npt.NDArray[np.int64]) -> tuple[Floats, Usual]:

@@ -38,8 +38,7 @@ def promise_text(promise: Promise, before: OperatingPoint, folder: Path) -> str:
     lines = [
         promise.line(),
         f"the model's operating point {moved}, number {promise.n_passed} of {promise.n_points} from the latest; "
-        f"earliness {promise.earliness:.4f} "
-        "on this data (lower is better)",
+        f"earliness {promise.earliness:.4f} on this data (lower is better)",
         f"observed there: {100 * promise.observed:.3g}% of {promise.n_sequences:,} sequences; upper bound of this "
         f"point alone: {100 * promise.upper:.3g}%",
     ]

@@ -45,8 +45,8 @@ class Temperatures:
 
     def apply(self, probabilities: npt.NDArray[np.floating[Any]], place: Ints) -> Floats:
         """(N, C) calibrated probabilities of items that are the `place`-th of their sequences."""
-        logs, octave = logs_of(probabilities), np.minimum(_octave(place), len(self.sharpness) - 1)
-        beta = (_weights(logs) * self.sharpness[octave]).sum(axis=1)
+        logs, pair = logs_of(probabilities), self.sharpness[np.minimum(_octave(place), len(self.sharpness) - 1)]
+        beta = pair[:, 0] + _sure(logs) * (pair[:, 1] - pair[:, 0])
         return _shares(logs * beta[:, None])
 
 
@@ -71,7 +71,8 @@ def fit_sharpness(logs: Floats, truth: Ints, doubt: float = 0.0) -> Floats:
 
     The logarithm is concave in both, so there is one maximum. A step that does not climb as it promised is halved.
     """
-    n, own, weights = len(truth), logs[np.arange(len(truth)), truth], _weights(logs)
+    n, own, sure = len(truth), logs[np.arange(len(truth)), truth], _sure(logs)
+    weights = np.stack([1 - sure, sure], axis=1)  # of β₀ and β₁ in each β
 
     def height(pair: Floats) -> float:
         powers = logs * (weights @ pair)[:, None]
@@ -112,11 +113,11 @@ def _best_step(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats
     return max(edges, key=lambda d: float(slope @ d - d @ bend @ d / 2))
 
 
-def _weights(logs: Floats) -> Floats:
-    """(N, 2) how much β₀ and β₁ count: 1 − q and q."""
+def _sure(logs: Floats) -> Floats:
+    """(N,) q: 0 where all classes are alike, 1 where one has all."""
     least = 1 / logs.shape[1]
-    sure = (np.exp(logs.max(axis=1)) - least) / max(1 - least, SMALLEST)
-    return np.stack([1 - sure, sure], axis=1)
+    sure: Floats = (np.exp(logs.max(axis=1)) - least) / max(1 - least, SMALLEST)
+    return sure
 
 
 def _shares(logits: Floats) -> Floats:

@@ -17,8 +17,8 @@ from kvec.decide.deployed import Deployed, deploy, validation_of
 from kvec.decide.folder import as_damage, read_folder
 from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.promise import Promise
-from kvec.decide.targets import Target
-from kvec.decide.unknown import WORDS, Unknown, settle
+from kvec.decide.targets import WHEN_UNKNOWN, Target
+from kvec.decide.unknown import Unknown, settle
 from kvec.doors.service.wording import fields_told
 
 POINTS = 60  # of the curve that is told
@@ -65,7 +65,7 @@ class Version:
     @property
     def mark(self) -> list[Any]:
         """By what a state knows the version that it was started with."""
-        words = [float(getattr(self.unknown, word)) for word in WORDS]
+        words = [float(getattr(self.unknown, word)) for word in WHEN_UNKNOWN]
         promise = None if self.base.promise is None else self.base.promise.to_dict()
         made = hashlib.blake2b(json.dumps(promise, sort_keys=True).encode(), digest_size=8).hexdigest()
         return [self.base.hash, self.point.threshold, self.point.delay_cost, *words, made]
