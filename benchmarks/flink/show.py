@@ -106,12 +106,12 @@ class Show:
         """Two TaskManagers, left in peace."""
         with self.cluster("steady", 2) as cluster:
             job, before, start = self.send(cluster, "steady", 2), cluster.cpu(), time.perf_counter()
-            memory = self.watch(cluster, job)
+            used = self.watch(cluster, job)
             seconds = time.perf_counter() - start
             facts = self.checkpoints(cluster, job)
-            cpu = {name: round(value - before[name], 1) for name, value in cluster.cpu().items()}
+        cpu = {name: round(value - before[name], 1) for name, value in used["cpu"].items()}
         return {
-            **self.rates(seconds, cpu["java"] + cpu["python"]), "cpu_seconds_of": cpu, "peak_mb": memory, **facts,
+            **self.rates(seconds, cpu["java"] + cpu["python"]), "cpu_seconds_of": cpu, "peak_mb": used["mb"], **facts,
             **self.compared("steady"),
         }  # fmt: skip
 
@@ -202,16 +202,17 @@ class Show:
             raise SystemExit(done.stderr)
         return found[1]
 
-    def watch(self, cluster: Cluster, job: str) -> dict[str, float]:
-        """Wait for the end; the most memory on the way."""
-        most = {"java": 0.0, "python": 0.0}
+    def watch(self, cluster: Cluster, job: str) -> dict[str, dict[str, float]]:
+        """Wait for the end; the most memory and CPU on the way, as Python workers are gone with the job."""
+        used: dict[str, dict[str, float]] = {"mb": {}, "cpu": {}}
         until = time.monotonic() + PATIENCE
         while (state := cluster.state(job)) != "FINISHED":
             if state in ("FAILED", "CANCELED") or time.monotonic() > until:
                 raise SystemExit(f"the job is {state}; logs are in {cluster.logs}")
-            most = {name: max(most[name], value) for name, value in cluster.memory().items()}
+            for most, now in ((used["mb"], cluster.memory()), (used["cpu"], cluster.cpu())):
+                most |= {name: max(most.get(name, 0.0), value) for name, value in now.items()}
             time.sleep(0.5)
-        return most
+        return used
 
     def checkpoints(self, cluster: Cluster, job: str) -> dict[str, Any]:
         """Size and time of checkpoints, and how much state there was for each sequence that was live then."""

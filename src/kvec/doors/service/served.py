@@ -14,8 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.stream import MOST_ENGINES, Status, Stream
 from kvec.doors.journal import Entry
@@ -32,7 +30,7 @@ from kvec.doors.service.label_store import FILE
 from kvec.doors.service.meters import Meters
 from kvec.doors.service.names import names_meant
 from kvec.doors.service.problems import Refusal
-from kvec.doors.service.telling import decision_line
+from kvec.doors.service.telling import decision_line, kept_json
 from kvec.doors.service.traces import Trace, Traces
 from kvec.doors.service.truths import Truths
 from kvec.doors.service.versions import Version
@@ -186,7 +184,7 @@ class Served:
             items = [one for one in items if one[0] not in unfit]
             refused += [{"row": number, "detail": why} for number, why in unfit.items()]
         lines = self._tell(decisions, wall, [item for _, item in items])
-        told = orjson.dumps(refused) if refused else b"[]"
+        told = kept_json(refused) if refused else b"[]"
         answer = Answer(len(items), self.log.newest - len(lines) + 1, len(lines), told)
         if key:
             self.answered.add(key, answer)

@@ -18,13 +18,18 @@ Find = Callable[[TangleId, Key], Trace | None]
 
 def decision_line(decision: Decision, n: int, model: str, label_names: Sequence[str], wall: float) -> bytes:
     """A decision as one line of JSON."""
-    return orjson.dumps({
+    return kept_json({
         "id": decision.id, "n": n, "model": model, "tangle": decision.tangle, "key": decision.key,
         "sequence": decision.sequence, "label": decision.label, "probability": decision.probability,
         "labels": _labels(label_names, decision.labels, decision.probabilities), "n_observed": decision.n_observed,
         "length": decision.length, "reason": decision.reason.value, "is_known": decision.is_known,
         "familiarity": decision.familiarity, "at": wall,
     })  # fmt: skip
+
+
+def kept_json(content: Any) -> bytes:
+    """JSON that is kept: orjson's own bytes hold on to the 4 kB or more that they were written in."""
+    return bytes(memoryview(orjson.dumps(content)))
 
 
 def key_told(status: Status | None, trace: Trace | None, label_names: Sequence[str]) -> dict[str, Any] | None:
