@@ -177,8 +177,8 @@ def main() -> None:
         try:
             wrk(server, bodies, 4, min(given.seconds, 5))  # what is not measured: first memory, first snapshot
             results["as_fast_as_it_goes"] = wrk(server, bodies, 4, given.seconds)
-            pause = 8 * BATCH / given.rate
-            results["steady"] = wrk(server, bodies, 8, given.steady or given.seconds, pause)
+            pause = 4 * BATCH / given.rate
+            results["steady"] = wrk(server, bodies, 4, given.steady or given.seconds, pause)
             crowd, few = given.connections, folder / f"bodies-{FEW}.json"
             results["crowd"] = wrk(server, few, crowd, given.seconds, crowd * FEW / given.rate, FEW)
             results["memory_mb"] = {

@@ -7,6 +7,8 @@ before go when the copy is on the disk. Until then the snapshot before it stands
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ from kvec.words.errors import ModelError, SettingError
 SNAPSHOT = "stream.state"
 LOCK = "lock"
 JOURNALS = "journal.*"
+NICE = 10  # how much the thread that writes copies gives way: items go first where they share a core
 
 
 class Keeper:
@@ -43,7 +46,7 @@ class Keeper:
             draft.unlink()
         self._number = 0  # of the newest journal
         self.journal = Journal(folder / _name(0))
-        self._writer = ThreadPoolExecutor(1, "kvec-snapshot")
+        self._writer = ThreadPoolExecutor(1, "kvec-snapshot", _give_way)
         self._written: Future[None] | None = None
 
     def resume(self) -> Stream | None:
@@ -140,3 +143,10 @@ def _locked(folder: Path) -> IO[bytes]:
             lock.close()
             raise SettingError(f"{folder}: another kvec stream keeps its state here; name another --state") from None
     return lock
+
+
+def _give_way() -> None:
+    """Let this thread run where others leave room; elsewhere than on Linux that would hold for the whole process."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, min(os.getpriority(os.PRIO_PROCESS, thread) + NICE, 19))

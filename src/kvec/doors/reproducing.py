@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -65,7 +65,8 @@ def reproduce_experiments(wishes: Wishes) -> int:
         return _tune(wishes, profile, jobs)
     if wishes.storage:
         raise SettingError("--storage is for kvec reproduce tune; experiments are kept in the folder --out")
-    experiments = read_experiments(wishes.experiment, Names(TRAININGS, (*NAMES, *MADE, PLANTED), PROFILES))
+    names = Names(TRAININGS, (*NAMES, *MADE, PLANTED), PROFILES)
+    experiments = read_experiments(wishes.experiment, names)
     if wishes.is_report:
         return _report(wishes.folder)
     data = find_datasets(wishes.data)
@@ -87,7 +88,9 @@ def reproduce_experiments(wishes: Wishes) -> int:
             if name not in store.known_data():
                 say(f"counting {name}")
                 store.add_data(statistics(name, data[name], profile.sizes_of(name)))
-        failed = _run(plan, profile, data, store, jobs, wishes.minutes)
+        later = _plan(read_experiments("beyond", names), profile, data, seeds, "", tuned)
+        compared = {cell.id for cell in later.cells if cell.is_paired}
+        failed = _run(plan, profile, data, store, jobs, wishes.minutes, compared)
         if failed:
             say(f"{counted(len(failed), 'cell')} failed, and will be tried again when the command is repeated:")
             for finished in failed:
@@ -220,9 +223,13 @@ def _not_found(plan: Plan) -> str:
 
 
 def _run(
-    plan: Plan, profile: Profile, data: dict[str, str], store: Store, jobs: int, minutes: float | None
-) -> list[Finished]:
-    """Run the cells that are not done, and keep each as soon as it is; returns those that failed."""
+    plan: Plan, profile: Profile, data: dict[str, str], store: Store, jobs: int, minutes: float | None,
+    compared: Collection[str],
+) -> list[Finished]:  # fmt: skip
+    """Run the cells that are not done, and keep each as soon as it is; returns those that failed.
+
+    Those that another experiment compares keep what came of their units, so that it need not run them again.
+    """
     todo = [cell for cell in plan.cells if not store.is_done(cell)]
     for cell in todo:
         if twin := store.twin_of(cell):
@@ -234,7 +241,10 @@ def _run(
     end = None if minutes is None else time.monotonic() + 60 * minutes
     started, failed = 0, []
     twins = _distinct(todo)
-    once = [replace(cell, is_paired=cell.is_paired or any(t.is_paired for t in twins[cell])) for cell in twins]
+    once = [
+        replace(cell, is_paired=any(one.is_paired or one.id in compared for one in (cell, *same)))
+        for cell, same in twins.items()
+    ]
 
     def may_start(cell: Cell) -> bool:
         return end is None or time.monotonic() + (timing.expected(cell, profile.sizes_for(cell)) or 0) <= end

@@ -50,6 +50,12 @@ def taken(served: Served, *bodies: Any, keys: Iterable[str] = ()) -> list[Settle
     return [answers[i] for i in range(len(bodies))]
 
 
+def crashed(served: Served) -> None:
+    """Let a served model go as a kill would: nothing more is written."""
+    assert served._keeper is not None
+    served._release()
+
+
 def told(served: Served) -> list[dict[str, Any]]:
     """All decisions of a log."""
     return [orjson.loads(line) for line in served.log.since(0, 10**9)]

@@ -1,0 +1,65 @@
+"""Labels that come later to a served model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from tests.doors.made import Trained
+from tests.doors.service.serviced import opened, rows_of, taken, told
+
+from kvec.doors.service.bodies import JSON
+from kvec.doors.service.bodies import rows_of as read_rows
+from kvec.doors.service.bounds import Bounds
+from kvec.doors.service.label_store import FILE, labelled_items
+from kvec.doors.service.served import Served
+
+
+def labelled(served: Served, *rows: dict[str, Any]) -> dict[str, Any]:
+    return served.label(read_rows(orjson.dumps(rows), JSON, Bounds()))
+
+
+def test_a_label_that_comes_again_keeps_what_is_known(lively: Trained, tmp_path: Path) -> None:
+    served = opened(lively, tmp_path / "kept")
+    taken(served, rows_of(lively, 1500))
+    decision = told(served)[-1]
+    label = {"tangle": decision["tangle"], "key": decision["key"], "label": decision["label"]}
+    labelled(served, label)
+    path = tmp_path / "kept" / FILE
+    before = labelled_items(path)
+    assert before.height > 0
+    served.close()
+    again = opened(lively, tmp_path / "kept")
+    other = next(name for name in ("web", "chat") if name != decision["label"])
+    labelled(again, {**label, "label": other})
+    after = labelled_items(path)
+    assert after.drop("label").equals(before.drop("label")) and after["label"].unique().to_list() == [other]
+    assert [one[2] for one in again.truths._store.since(0)] == [other]  # type: ignore[union-attr]
+    again.close()
+
+
+def test_a_label_that_comes_first_gets_all_items(lively: Trained, tmp_path: Path) -> None:
+    item = {"tangle": "t", "time": 1.0, "size": 52, "direction": 1}
+    served = opened(lively, tmp_path / "kept", expiry=10.0)
+    taken(served, [{**item, "key": key, "time": time} for key in "ab" for time in (1.0, 2.0)])
+    labelled(served, {"tangle": "t", "key": "a", "label": "web"})
+    taken(served, [{**item, "key": "a", "time": 3.0}])
+    taken(served, [{**item, "key": "c", "time": 50.0}])  # the others are over
+    table = labelled_items(tmp_path / "kept" / FILE)
+    assert table["key"].to_list() == ["a"] * 3 and table["time"].to_list() == [1.0, 2.0, 3.0]
+    served.close()
+
+
+def test_labels_are_bounded_as_items_are(lively: Trained, tmp_path: Path) -> None:
+    served = opened(lively, tmp_path / "kept", Bounds(max_text=8))
+    good = {"tangle": 1, "key": "a", "label": "web"}
+    rows = (
+        {**good, "key": "x" * 9},
+        {**good, "sequence": 2**63},
+        {**good, "sequence": -1},
+        {**good, "sequence": 2**62},
+    )
+    answer = labelled(served, *rows)
+    assert answer["taken"] == 1 and [one["row"] for one in answer["refused"]] == [0, 1, 2]
+    served.close()
