@@ -46,7 +46,7 @@ def run(script: str, out: Path, *words: str | Path) -> Any:
 
 
 def test_what_splitting_costs_and_what_a_state_weighs(data: Path, tmp_path: Path) -> None:
-    few = ("--items", "2000", "--test-items", "400", "--side-by-side", "2", "--minutes", "0.001")
+    few = ("--items", "2000", "--test-items", "400", "--side-by-side", "2", "--epochs", "1")
     said = run("split.py", tmp_path / "out.json", data, *few, "--work", tmp_path)
     assert said["command"] == f"python benchmarks/flink/split.py fgnet.parquet {' '.join(few)}"
     assert said["1 by key"]["accuracy_against_whole"] == {"mean": 0.0, "95%": [0.0, 0.0]}

@@ -67,11 +67,10 @@ def python(*words: str | Path, program: str = sys.executable) -> tuple[float, fl
     return time.perf_counter() - start, cpu
 
 
-def train(items: Path, model: Path, minutes: float) -> None:
-    """A model of preset `small`, trained as long as is given."""
+def train(items: Path, model: Path, *more: str) -> None:
+    """A model of preset `small`, with more flags of `kvec train`."""
     if not (model / "kvec.json").exists():
-        python("train", items, *FLAGS, "--preset", "small", "--minutes", str(minutes), "--seed", "0", "-o", model,
-               "--quiet")  # fmt: skip
+        python("train", items, *FLAGS, "--preset", "small", *more, "--seed", "0", "-o", model, "--quiet")
 
 
 class Results:

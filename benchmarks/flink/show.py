@@ -92,7 +92,7 @@ class Show:
         frame.drop("label").write_parquet(self.items, row_group_size=1 << 16)
         head = frame.filter(pl.col("tangle").is_in(frame["tangle"].unique(maintain_order=True).head(60).implode()))
         head.head(60_000).write_parquet(self.work / "train.parquet")
-        train(self.work / "train.parquet", self.model, self.given.train_minutes)
+        train(self.work / "train.parquet", self.model, "--minutes", str(self.given.train_minutes))
         keys = frame.select("tangle", "key").n_unique()
         return {"items": frame.height, "tangles": frame["tangle"].n_unique(), "keys": keys}
 

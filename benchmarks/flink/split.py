@@ -29,16 +29,17 @@ from kvec.words.limits import Limits  # isort: skip
 HERE = Path(__file__).resolve().parent
 PARTS = (1, 2, 4, 8, 16, 64)
 DRAWS = 2000
+LEARNED = ("--set", "training.batch=16", "--set", "training.lengths=early")  # as tuned for short trainings
 
 
 def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("data", help="fgnet_d1.parquet")
     made.add_argument("--schema", default=str(SOURCE / "kvec/read/schemas/fgnet_d1.toml"))
-    made.add_argument("--items", type=int, default=400_000)
+    made.add_argument("--items", type=int, default=1_200_000)
     made.add_argument("--test-items", type=int, default=100_000)
     made.add_argument("--side-by-side", type=int, default=8, help="of the data's tangles in one large one")
-    made.add_argument("--minutes", type=float, default=20.0, help="of training")
+    made.add_argument("--epochs", type=int, default=24, help="of training")
     made.add_argument("--work", required=True, help="a folder for what is made on the way")
     made.add_argument("-o", "--out", help="the result (default: split.json beside this script)")
     given = made.parse_args()
@@ -75,7 +76,7 @@ def prepare(given: argparse.Namespace, work: Path) -> dict[str, Any]:
     test = test.sort("tangle", "time", maintain_order=True)
     test = test.with_columns(first=pl.col("size").first().over("tangle", "key"))
     test.write_parquet(work / "split-test.parquet")
-    train(work / "split-train.parquet", work / "split-model", given.minutes)
+    train(work / "split-train.parquet", work / "split-model", "--epochs", str(given.epochs), *LEARNED)
     keys = test.group_by("tangle").agg(pl.col("key").n_unique(), pl.len())
     return {"training_items": frame.height - test.height, "test_items": test.height, "large_tangles": keys.height,
             "keys_of_a_large_tangle": int(keys["key"].median()),  # type: ignore[arg-type]
