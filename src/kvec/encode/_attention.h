@@ -241,7 +241,7 @@ static ALWAYS void NAME(back)(const REAL *q, int64_t q_tangle, int64_t q_row, co
         default: call((int)size, (int)(NAME(whole)(size) / LANES)); \
     }
 
-EXPORT void NAME(kvec_attend)(const REAL *q, int64_t q_tangle, int64_t q_row, const REAL *k, const REAL *v,
+ENTRY void NAME(kvec_attend)(const REAL *q, int64_t q_tangle, int64_t q_row, const REAL *k, const REAL *v,
                               int64_t k_tangle, int64_t k_row, int64_t n_keys, const int64_t *starts,
                               const int32_t *items, const uint8_t *relation, const REAL *table,
                               int64_t n_relations, int64_t first, int64_t last, int64_t n_queries, int64_t heads,
@@ -253,7 +253,7 @@ EXPORT void NAME(kvec_attend)(const REAL *q, int64_t q_tangle, int64_t q_row, co
 #undef CALL
 }
 
-EXPORT void NAME(kvec_attend_back)(const REAL *q, int64_t q_tangle, int64_t q_row, const REAL *k, const REAL *v,
+ENTRY void NAME(kvec_attend_back)(const REAL *q, int64_t q_tangle, int64_t q_row, const REAL *k, const REAL *v,
                                    int64_t k_tangle, int64_t k_row, int64_t n_keys, const int64_t *starts,
                                    const int32_t *items, const uint8_t *relation, const REAL *weights,
                                    const REAL *mixed, const REAL *grad, int64_t first, int64_t last,

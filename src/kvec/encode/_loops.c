@@ -1,6 +1,9 @@
 /* The inner loops of the look-up, of attention over lists, of dropout and of the gated cell; called from loops.py through ctypes.
 
-   Optional: without GCC or Clang kvec installs all the same, attends through dense masks and fuses by nn.LSTM. */
+   Optional: without GCC or Clang kvec installs all the same, attends through dense masks and fuses by nn.LSTM.
+
+   The loops are written in vectors of WIDTH bytes, and compiled for each width that processors have registers of: what
+   is wider than a register is cut into pieces that wander to the stack and back. kvec_width tells which to call. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -15,47 +18,39 @@
 #define NAME(x) CAT(x, SUFFIX)
 #define VEC NAME(vec)
 #define INTS NAME(ints)
-#define LANES (64 / (int64_t)sizeof(REAL))
+#define LANES (WIDTH / (int64_t)sizeof(REAL))
 
 #define SELECT(mask, a, b) ((VEC)(((INTS)(a) & (mask)) | ((INTS)(b) & ~(mask))))
 
-typedef float vec_f32 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t ints_f32 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint8_t bytes_f32 __attribute__((vector_size(16), aligned(1), may_alias));
-typedef double vec_f64 __attribute__((vector_size(64), aligned(8), may_alias));
-typedef int64_t ints_f64 __attribute__((vector_size(64), aligned(8), may_alias));
-typedef uint8_t bytes_f64 __attribute__((vector_size(8), aligned(1), may_alias));
+#define WIDTH 16
+#define ENTRY EXPORT_FOR("x86-64")
+#include "_width.h"
+#undef ENTRY
+#undef WIDTH
 
-/* e^x for x <= 0: a power of two times a polynomial of the rest; relative error (1 + |x|) 1e-7, NaN stays NaN. */
-static ALWAYS vec_f32 below_exp_f32(vec_f32 x) {
-    const vec_f32 y = x * 1.44269504f;
-    const ints_f32 whole = __builtin_convertvector(y - 0.5f, ints_f32), power = (whole + 127) << 23;
-    const vec_f32 r = y - __builtin_convertvector(whole, vec_f32);
-    const vec_f32 p = 1.0f + r * (0.6931472067f + r * (0.2402265092f + r * (0.05550327227f +
-                      r * (0.009618056678f + r * (0.001340042818f + r * 0.0001546144472f)))));
-    return (vec_f32)((ints_f32)((vec_f32)power * p) & ~(x < -87.0f));
+#ifdef HAS_GENERATIONS
+#define WIDTH 32
+#define ENTRY EXPORT_FOR("x86-64-v3")
+#include "_width.h"
+#undef ENTRY
+#undef WIDTH
+
+#define WIDTH 64
+#define ENTRY EXPORT_FOR("x86-64-v4")
+#include "_width.h"
+#undef ENTRY
+#undef WIDTH
+#endif
+
+/* The widest vectors, in bytes, that this processor has registers of. */
+EXPORT int64_t kvec_width(void) {
+#ifdef HAS_GENERATIONS
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v4")) return 64;
+    if (__builtin_cpu_supports("x86-64-v3")) return 32;
+#endif
+    return 16;
 }
-
-static ALWAYS vec_f64 below_exp_f64(vec_f64 x) {
-    for (int e = 0; e < 8; e++) x[e] = exp(x[e]);
-    return x;
-}
-
-#define REAL float
-#define SUFFIX _f32
-#include "_attention.h"
-#include "_cell.h"
-#include "_drop.h"
-#include "_rows.h"
-#undef REAL
-#undef SUFFIX
-
-#define REAL double
-#define SUFFIX _f64
-#include "_attention.h"
-#include "_cell.h"
-#include "_drop.h"
-#include "_rows.h"
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "kvec.encode._loops", .m_size = 0};
 

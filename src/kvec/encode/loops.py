@@ -15,11 +15,11 @@ from torch import Tensor
 
 from kvec.words.extensions import load_extension
 
-VECTOR = 64  # bytes of the vectors that the C loops reckon in
-
+VECTOR = 64  # bytes of the longest vectors that the C loops reckon in
 
 _LIBRARY = load_extension("kvec.encode._loops")
 is_built = _LIBRARY is not None
+width = _LIBRARY.kvec_width() if _LIBRARY is not None else 0  # bytes of the vectors that this processor reckons in
 _pool = ThreadPoolExecutor(thread_name_prefix="kvec-loops")
 
 
@@ -37,7 +37,7 @@ def whole(n: int, x: Tensor) -> int:
 def call(name: str, *given: Tensor | int | None) -> None:
     """Call a C function of the first tensor's type; tensors are passed by address, numbers as 64-bit integers."""
     kind = next(x.dtype for x in given if isinstance(x, Tensor))
-    function = getattr(_LIBRARY, f"{name}_{'f64' if kind == torch.float64 else 'f32'}")
+    function = getattr(_LIBRARY, f"{name}_{'f64' if kind == torch.float64 else 'f32'}_{width}")
     function(
         *(
             ctypes.c_int64(x) if isinstance(x, int) else ctypes.c_void_p(None if x is None else x.data_ptr())
