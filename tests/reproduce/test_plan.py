@@ -37,7 +37,7 @@ def test_the_profiles_that_are_named_are_there() -> None:
 def test_small_trains_thrice_for_four_minutes_on_the_main_sets() -> None:
     small, main = read_profile("small"), ["traffic-fg", "fgnet-d1", "movielens-1m"]
     assert [name for name in small.datasets if small.seeds[name] == (0, 1, 2)] == main
-    assert {small.sizes_of(name).train_seconds for name in main} == {240}
+    assert {small.sizes_of(name).train_seconds for name in main} == {200}
     assert small.sizes_of("traffic-fg@32") == small.sizes_of("traffic-fg")
 
 
