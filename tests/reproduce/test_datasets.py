@@ -264,6 +264,18 @@ def test_keys_are_tangled_anew_within_their_part() -> None:
         assert sorted(frame["value.size"]) == sorted(before["value.size"])
 
 
+@pytest.mark.parametrize("dataset", ["planted", "made-early"])
+def test_sequences_may_be_cut_after_their_first_items(dataset: str) -> None:
+    whole, cut = read_parts(dataset, {}, ALL, 0), read_parts(dataset, {}, Sizes(length=5), 0)
+    for name in PARTS:
+        rows: dict[tuple[object, object], list[tuple[object, ...]]] = {}
+        for each in getattr(whole, name).sort("order", maintain_order=True).iter_rows():
+            rows.setdefault(each[:2], []).append(each)
+        expected = [each for items in rows.values() for each in items[:5]]
+        assert getattr(whole, name).columns[:2] == ["tangle", "key"]
+        assert sorted(getattr(cut, name).iter_rows(), key=repr) == sorted(expected, key=repr)
+
+
 def test_too_few_units_are_refused(tmp_path: Path) -> None:
     path = rows_file(tmp_path / "rows.npy", 4)
     told = refusal(read_parts, "traffic-fg", {"traffic-fg": str(path)}, ALL, 0)

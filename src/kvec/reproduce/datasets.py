@@ -26,7 +26,7 @@ from kvec.read.table import Table
 from kvec.reproduce.plan import Sizes
 from kvec.tangle.inspection import inspect_items
 from kvec.tangle.tangles import encode_tangles
-from kvec.tangle.tangling import folds, split_units, tangled, unit_of
+from kvec.tangle.tangling import arrange, folds, split_units, tangled, unit_of
 from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Visibility
@@ -175,7 +175,7 @@ def evenly(n: int, most: int) -> npt.NDArray[np.int64]:
 @lru_cache(maxsize=1)
 def _drawn(base: str, path: str, sizes: Sizes, seed: int) -> Parts:
     table = _read(base, path)
-    frame, unit = table.frame, unit_of(table.frame)
+    frame, unit = _first_items(table.frame, sizes.length), unit_of(table.frame)
     wanted = sizes.train, sizes.validation, sizes.test
     if sizes.folds:
         of_fold = list(folds(frame, 0, sizes.folds))[seed]
@@ -189,6 +189,13 @@ def _drawn(base: str, path: str, sizes: Sizes, seed: int) -> Parts:
         kind, _, length, signal = MADE[base]
         true_halt = signal if kind == "early" else length
     return Parts(train, validation, test, table.schema, true_halt)
+
+
+def _first_items(frame: pl.DataFrame, length: int) -> pl.DataFrame:
+    """The first items of each key, in order of arrival; all of them where length is 0."""
+    if not length:
+        return frame
+    return arrange(frame).filter(pl.int_range(pl.len()).over("tangle", "key") < length)
 
 
 def _read(base: str, path: str) -> Table:

@@ -25,6 +25,7 @@ class Sizes:
     train: int = 0  # units at the most (whole tangles or groups, before any re-tangling); 0: all
     validation: int = 0
     test: int = 0
+    length: int = 0  # first items of each sequence at the most; 0: all
     train_seconds: float = 0.0  # CPU time of a training; 0: until the epochs are over
     epochs: int = 1000  # at the most
     preset: str = "small"
