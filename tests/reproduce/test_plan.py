@@ -23,7 +23,7 @@ def test_a_cell_is_named_after_all_that_it_is() -> None:
 
 def test_a_control_has_more_time_or_more_epochs() -> None:
     control = Cell("traffic-fg", "kvec", "", None, 0, "small", time=2.0)
-    assert read_profile("small").sizes_for(control).train_seconds == 480
+    assert read_profile("small").sizes_for(control).train_seconds == 400
     assert read_profile("paper").sizes_for(control).epochs == 200
     assert read_profile("paper").sizes_for(replace(control, time=1.0)) == read_profile("paper").sizes_of("traffic-fg")
 
