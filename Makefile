@@ -52,7 +52,7 @@ bench: $(READY)
 
 flink: .venv-flink/.ready
 
-.venv-flink/.ready: constraints-flink.txt pyproject.toml
+.venv-flink/.ready: constraints-flink.txt pyproject.toml $(wildcard src/kvec/*/*.c src/kvec/*/*.h)
 	$(PYTHON) -m venv .venv-flink
 	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-flink.txt
 	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .

@@ -177,13 +177,16 @@ def main() -> None:
         try:
             wrk(server, bodies, 4, min(given.seconds, 5))  # what is not measured: first memory, first snapshot
             results["as_fast_as_it_goes"] = wrk(server, bodies, 4, given.seconds)
-            pause = 4 * BATCH / given.rate
+            pause, before = 4 * BATCH / given.rate, len(server.samples)
             results["steady"] = wrk(server, bodies, 4, given.steady or given.seconds, pause)
+            steady = [mb for _, mb in server.samples[before:]]
+            late = steady[2 * len(steady) // 3 :]  # of ten minutes: when as many decisions are kept as may be
             crowd, few = given.connections, folder / f"bodies-{FEW}.json"
             results["crowd"] = wrk(server, few, crowd, given.seconds, crowd * FEW / given.rate, FEW)
             results["memory_mb"] = {
                 "first": server.samples[5][1], "last": server.samples[-1][1],
                 "most": max(mb for _, mb in server.samples),
+                "last_third_of_steady": {"first": late[0], "last": late[-1], "most": max(late)},
                 "samples": server.samples[:: max(len(server.samples) // 60, 1)],
             }  # fmt: skip
         finally:

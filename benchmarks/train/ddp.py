@@ -103,7 +103,7 @@ def curve(model: Any) -> list[dict[str, float]]:
     return [{name: round(record[name], 6) for name in names} for record in model.history]
 
 
-def difference(one: Any, other: Any) -> dict[str, float]:
+def difference(one: Any, other: Any) -> dict[str, Any]:
     """How far apart two models are: losses of all epochs, and class probabilities of the validation sequences."""
     losses = [abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(one.history, other.history, strict=True)]
     scores = np.abs(one.validation["classes.0"] - other.validation["classes.0"])

@@ -19,6 +19,7 @@ from tests.reproduce.fake import WORK, cell, outcome, profile
 from kvec.doors import reproducing
 from kvec.doors.cli import run
 from kvec.doors.reproduce_view import CellsView
+from kvec.reproduce import datasets
 from kvec.reproduce.plan import Sizes
 from kvec.reproduce.pool import Finished
 from kvec.reproduce.store import Store
@@ -90,21 +91,25 @@ def test_cells_are_run_once(faked: Callable[..., int], tmp_path: Path, capsys: p
     assert done(tmp_path) == ABLATION
 
 
-def test_statistics_are_counted_once(
+def test_statistics_are_counted_once_for_a_part(
     faked: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[str, str, Sizes]] = []
 
     def count(*given: object) -> dict[str, object]:
         asked.append(given)  # type: ignore[arg-type]
-        return {"dataset": given[0], "keys": 3}
+        return {"dataset": given[0], "keys": 3, "digest": datasets.digest_of(asked[-1][2])}
 
     monkeypatch.setattr(reproducing, "statistics", count)
     for _ in range(2):
         assert faked("data", "--out", tmp_path) == 0
     assert [(name, path) for name, path, _ in asked] == [("planted", "")]
+    digest = datasets.digest_of(asked[0][2])
     assert "left out: made-early, made-late not found, or not whole; give the folder" in capsys.readouterr().err
-    assert (tmp_path / "data.csv").read_text() == "dataset,keys\nplanted,3\n"
+    assert (tmp_path / "data.csv").read_text() == f"dataset,keys,digest\nplanted,3,{digest}\n"
+    (tmp_path / "data.csv").write_text("dataset,keys,digest\nplanted,2,other\n")
+    assert faked("data", "--out", tmp_path) == 0
+    assert len(asked) == 2 and (tmp_path / "data.csv").read_text() == f"dataset,keys,digest\nplanted,3,{digest}\n"
 
 
 def test_a_cell_that_fails_is_told_and_the_others_go_on(

@@ -34,7 +34,7 @@ def test_the_profiles_that_are_named_are_there() -> None:
         assert read_profile(name).datasets
 
 
-def test_small_trains_thrice_for_four_minutes_on_the_main_sets() -> None:
+def test_small_trains_thrice_for_as_long_on_the_main_sets() -> None:
     small, main = read_profile("small"), ["traffic-fg", "fgnet-d1", "movielens-1m"]
     assert [name for name in small.datasets if small.seeds[name] == (0, 1, 2)] == main
     assert {small.sizes_of(name).train_seconds for name in main} == {200}

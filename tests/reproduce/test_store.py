@@ -152,9 +152,11 @@ def test_statistics_of_data_sets_are_kept(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.add_data({"dataset": "a", "keys": 3})
         store.add_data({"dataset": "b", "keys": 4, "more": 5})
-        assert store.known_data() == {"a", "b"}
+        store.add_data({"dataset": "a", "keys": 6, "digest": "d"})
+        assert store.known_data() == {"a": "d", "b": ""}
     assert rows(tmp_path / "data.csv") == [
-        {"dataset": "a", "keys": "3", "more": ""}, {"dataset": "b", "keys": "4", "more": "5"},
+        {"dataset": "b", "keys": "4", "more": "5", "digest": ""},
+        {"dataset": "a", "keys": "6", "more": "", "digest": "d"},
     ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from kvec.doors.messages import Stopped, say
 from kvec.doors.reproduce_view import CellsView
 from kvec.doors.summary import counted
 from kvec.report.text import clock
-from kvec.reproduce.datasets import MADE, NAMES, PLANTED, find_datasets, statistics
+from kvec.reproduce.datasets import MADE, NAMES, PLANTED, digest_of, find_datasets, statistics
 from kvec.reproduce.experiments import Experiment, Names, Plan, plan_cells, read_experiments
 from kvec.reproduce.paces import PLACE
 from kvec.reproduce.page import make_report
@@ -85,9 +85,10 @@ def reproduce_experiments(wishes: Wishes) -> int:
             raise MissingExtra(f"kvec reproduce needs {package}; pip install 'kvec[reproduce]'")
     with Store(wishes.folder) as store:
         for name in plan.statistics:
-            if name not in store.known_data():
+            sizes = profile.sizes_of(name)
+            if store.known_data().get(name) != digest_of(sizes):
                 say(f"counting {name}")
-                store.add_data(statistics(name, data[name], profile.sizes_of(name)))
+                store.add_data(statistics(name, data[name], sizes))
         later = _plan(read_experiments("beyond", names), profile, data, seeds, "", tuned)
         compared = {cell.id for cell in later.cells if cell.is_paired}
         failed = _run(plan, profile, data, store, jobs, wishes.minutes, compared)

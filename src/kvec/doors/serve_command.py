@@ -136,7 +136,9 @@ def serve(
 def serve_export(
     state: Annotated[Path, Argument(metavar="STATE", help="The --state folder of kvec serve, or one model's in it.")],
     output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="A .parquet, .csv or .ndjson file.")],
-    model: Annotated[str, Option(metavar="NAME", help="Which of the models in the state.")] = "default",
+    model: Annotated[
+        str | None, Option(metavar="NAME", help="Which of the models in the state.", show_default="(default)")
+    ] = None,
 ) -> None:
     """Write the items of all sequences whose true labels have come as a table, to train or tune with."""
     require_extra()

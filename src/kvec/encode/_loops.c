@@ -23,27 +23,27 @@
 #define SELECT(mask, a, b) ((VEC)(((INTS)(a) & (mask)) | ((INTS)(b) & ~(mask))))
 
 #define WIDTH 16
-#define ENTRY EXPORT_FOR("x86-64")
 #include "_width.h"
-#undef ENTRY
 #undef WIDTH
 
 #ifdef HAS_GENERATIONS
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
 #define WIDTH 32
-#define ENTRY EXPORT_FOR("x86-64-v3")
 #include "_width.h"
-#undef ENTRY
 #undef WIDTH
+#pragma GCC pop_options
 
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4")
 #define WIDTH 64
-#define ENTRY EXPORT_FOR("x86-64-v4")
 #include "_width.h"
-#undef ENTRY
 #undef WIDTH
+#pragma GCC pop_options
 #endif
 
 /* The widest vectors, in bytes, that this processor has registers of. */
-EXPORT int64_t kvec_width(void) {
+ONE_EXPORT int64_t kvec_width(void) {
 #ifdef HAS_GENERATIONS
     __builtin_cpu_init();
     if (__builtin_cpu_supports("x86-64-v4")) return 64;

@@ -23,7 +23,7 @@ from kvec.read.ratings import read_movielens
 from kvec.read.rows import read_table
 from kvec.read.synthetic import SYNTHETIC_SCHEMA, planted_tangles, synthetic_traffic
 from kvec.read.table import Table
-from kvec.reproduce.plan import Sizes
+from kvec.reproduce.plan import Sizes, short
 from kvec.tangle.inspection import inspect_items
 from kvec.tangle.tangles import encode_tangles
 from kvec.tangle.tangling import arrange, folds, split_units, tangled, unit_of
@@ -133,8 +133,13 @@ def statistics(dataset: str, path: str, sizes: Sizes) -> dict[str, Any]:
         "classes": len(next(iter(facts.labels.values()))),
         "keys_per_tangle": round(facts.sequences / facts.tangles, 2),
         "concurrent_keys": round(facts.concurrent_keys, 2),
-        **_relations(parts),
+        **_relations(parts), "digest": digest_of(sizes),
     }  # fmt: skip
+
+
+def digest_of(sizes: Sizes) -> str:
+    """The part of a data set that is taken, in a few letters: its statistics are of that part."""
+    return short([sizes.train, sizes.length])
 
 
 def _relations(parts: Parts) -> dict[str, float]:
@@ -185,7 +190,7 @@ def _drawn(base: str, path: str, sizes: Sizes, seed: int) -> Parts:
     drawn = [part.head(n) if n else part for part, n in zip(units, wanted, strict=True)]
     train, validation, test = (frame.filter(pl.col(unit).is_in(part.implode())) for part in drawn)
     true_halt = None
-    if base in MADE:
+    if base in MADE and not sizes.length:
         kind, _, length, signal = MADE[base]
         true_halt = signal if kind == "early" else length
     return Parts(train, validation, test, table.schema, true_halt)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -101,6 +103,11 @@ class Profile:
         if sizes.train_seconds:
             return replace(sizes, train_seconds=cell.time * sizes.train_seconds)
         return replace(sizes, epochs=round(cell.time * sizes.epochs))
+
+
+def short(facts: Any) -> str:
+    """A digest of plain facts in a few letters."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def read_profile(name: str, path: Path = RECIPES / "profiles.toml") -> Profile:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict
 from typing import Any
 
-from kvec.reproduce.plan import Cell, Sizes
+from kvec.reproduce.plan import Cell, Sizes, short
 from kvec.reproduce.trainings import TRAININGS, Training
 from kvec.words.config import Config
 
@@ -37,7 +35,7 @@ def digest(cell: Cell, sizes: Sizes) -> str:
     Batches are counted in tangles here, so that no data need be read.
     """
     training = TRAININGS[cell.training]
-    return _short([
+    return short([
         cell.dataset, cell.training, cell.seed, asdict(sizes), _made(training),
         {} if training.classifier else cell_config(cell, sizes, training).to_dict(),
     ])  # fmt: skip
@@ -49,12 +47,9 @@ def pace_of(cell: Cell, sizes: Sizes) -> str:
     costly = cell_config(cell, sizes, training).to_dict()
     costly["training"] = {name: value for name, value in costly["training"].items() if name not in FREE}
     costly["encoder"] = {name: value for name, value in costly["encoder"].items() if name not in FREE_OF_ENCODER}
-    return _short([cell.dataset, cell.training, sizes.train, sizes.folds, _made(training), costly])
+    length = [sizes.length] if sizes.length else []
+    return short([cell.dataset, cell.training, sizes.train, *length, sizes.folds, _made(training), costly])
 
 
 def _made(training: Training) -> dict[str, Any]:
     return asdict(training) | {"network": training.network.__name__}
-
-
-def _short(facts: Any) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]

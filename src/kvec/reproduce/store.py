@@ -109,13 +109,14 @@ class Store:
         """Keep how methods compare on the same test units."""
         _replace(self.folder / COMPARED, tuple(PAIRED), rows)
 
-    def known_data(self) -> set[str]:
-        """Data sets whose statistics are there."""
-        return {row["dataset"] for row in _mended(self.folder / DATA)}
+    def known_data(self) -> dict[str, str]:
+        """Data sets whose statistics are there, each with the digest of the part that they are of."""
+        return {row["dataset"]: row.get("digest", "") for row in _mended(self.folder / DATA)}
 
     def add_data(self, row: Mapping[str, Any]) -> None:
-        """Keep the statistics of a data set."""
-        rows: list[Mapping[str, Any]] = [*_mended(self.folder / DATA), row]
+        """Keep the statistics of a data set, in place of older ones."""
+        others = [each for each in _mended(self.folder / DATA) if each["dataset"] != row["dataset"]]
+        rows: list[Mapping[str, Any]] = [*others, row]
         _replace(self.folder / DATA, tuple(dict.fromkeys(name for one in rows for name in one)), rows)
 
     def _drop(self, cell: str) -> None:

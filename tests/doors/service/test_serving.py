@@ -88,6 +88,8 @@ def test_labelled_sequences_are_exported(
     again = tmp_path / "again.parquet"
     assert run(["serve-export", str(tmp_path / "kept" / "default"), "-o", str(again)]) == 0
     assert pl.read_parquet(again).equals(table), "the folder of one model in the state is as good"
+    said = refused("serve-export", tmp_path / "kept" / "default", "--model", "other", "-o", again)
+    assert "is the folder of one model; leave out --model" in said
     said = refused("serve-export", tmp_path / "kept", "--model", "other", "-o", again)
     assert "has no labels of 'other'; give --model default" in said
     assert "no labels were kept" in refused("serve-export", tmp_path, "-o", tmp_path / "x.parquet")

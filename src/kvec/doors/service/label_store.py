@@ -125,11 +125,15 @@ def _cells(said: Said | None) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def labels_in(state: Path, model: str) -> Path:
+def labels_in(state: Path, model: str | None) -> Path:
     """Where the labels of a model lie: in its folder in the state, or in the state where that is one model's."""
-    for path in (state / FILE, state / model / FILE):
-        if path.is_file():
-            return path
+    if (path := state / FILE).is_file():
+        if model is not None:
+            raise DataError(f"{state}: is the folder of one model; leave out --model")
+        return path
+    model = model or "default"
+    if (path := state / model / FILE).is_file():
+        return path
     if others := sorted(path.parent.name for path in state.glob(f"*/{FILE}")):
         raise DataError(f"{state}: has no labels of {model!r}; give --model {' or '.join(others)}")
     raise DataError(f"{state}: no labels were kept here; name the --state folder of kvec serve, or one in it")
