@@ -195,6 +195,7 @@ def main() -> None:
         server = Server(model, folder / "small", "--max-queue", "4")
         try:
             results["too_much"] = wrk(server, bodies, 64, min(given.seconds, 10))
+            time.sleep(1)
             results["after_it"] = wrk(server, bodies, 1, min(given.seconds, 5))
         finally:
             server.stop()
