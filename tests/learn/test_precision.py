@@ -28,9 +28,13 @@ def _histories(is_built: bool) -> dict[str, Any]:
 
 
 def test_half_precision_stays_near(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In processes of their own: some virtual machines tell of instructions for it that they do not have."""
+    """In processes of their own: some virtual machines tell of instructions for it that they do not have.
+
+    Without the C loops nn.LSTM fuses, which has no half precision on processors without AVX-512.
+    """
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
-    for found in side_by_side(_histories, [(True,), (False,)]):
+    has_lstm = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    for found in side_by_side(_histories, [(True,), (False,)] if has_lstm else [(True,)]):
         for objective in ("expected", "paper"):
             whole, half = found[f"{objective} float32"], found[f"{objective} bfloat16"]
             assert half[0]["loss"] != whole[0]["loss"]
