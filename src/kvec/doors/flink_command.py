@@ -37,8 +37,11 @@ def flink(
     ],
     sink: Annotated[
         str,
-        Option(metavar="SINK", help="A folder for NDJSON files, kafka://broker:9092/topic, or - (workers' output)."),
+        Option(metavar="SINK", help="A folder for files, kafka://broker:9092/topic, or - (workers' output)."),
     ],
+    sink_format: Annotated[
+        str, Option(metavar="ndjson|parquet", help="What kind of files a folder gets.")
+    ] = FlinkWishes.sink_format,
     cluster: Annotated[
         str, Option(metavar="HOST:PORT", help="The JobManager's REST address; local: a small cluster in this process.")
     ] = FlinkWishes.cluster,
@@ -113,10 +116,10 @@ def flink(
         reorder=reorder, duplicates=duplicates,
     )  # fmt: skip
     wishes = FlinkWishes(
-        model, source, sink, cluster=cluster, parallelism=parallelism, checkpoints=checkpoints, every=every,
-        start_from=start_from, take_over_from=tuple(take_over_from or ()), split_tangles=split_tangles,
-        split_by=split_by, linger=linger, event_time=event_time, dead_letters=dead_letters, jars=tuple(jars or ()),
-        settings=tuple(settings or ()), python=python, detach=detach, threshold=threshold, at=target_of(at),
-        limits=limits,
+        model, source, sink, sink_format=sink_format, cluster=cluster, parallelism=parallelism,
+        checkpoints=checkpoints, every=every, start_from=start_from, take_over_from=tuple(take_over_from or ()),
+        split_tangles=split_tangles, split_by=split_by, linger=linger, event_time=event_time,
+        dead_letters=dead_letters, jars=tuple(jars or ()), settings=tuple(settings or ()), python=python,
+        detach=detach, threshold=threshold, at=target_of(at), limits=limits,
     )  # fmt: skip
     raise typer.Exit(submit(wishes))

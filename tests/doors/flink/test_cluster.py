@@ -134,7 +134,9 @@ def test_kafka_without_its_connector_says_what_is_missing(
     assert said.splitlines()[-1].endswith("--jar flink-sql-connector-kafka-….jar")
 
 
-def test_rows_that_cannot_be_used_go_where_they_are_wished(lively: Trained, tmp_path: Path) -> None:
+def test_parquet_is_written_and_rows_that_cannot_be_used_go_where_they_are_wished(
+    lively: Trained, tmp_path: Path
+) -> None:
     """In the small cluster that lives in the command's own process."""
     items = tmp_path / "items.ndjson"
     pl.read_parquet(lively.items).write_ndjson(items)
@@ -144,13 +146,19 @@ def test_rows_that_cannot_be_used_go_where_they_are_wished(lively: Trained, tmp_
             'broken\n{"tangle": 1, "key": "x", "time": "soon"}\n{"tangle": "\\ud800", "key": "\\ud801", "time": 0}\n'
         )
     process = submit(
-        lively.model, "--source", items, "--sink", tmp_path / "out", "-p", "2", "--dead-letters", tmp_path / "bad"
-    )
+        lively.model, "--source", items, "--sink", tmp_path / "out", "--sink-format", "parquet", "-p", "2",
+        "--dead-letters", tmp_path / "bad",
+    )  # fmt: skip
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said
-    found = told(tmp_path / "out", tmp_path / "all.ndjson")
-    assert found.pop("\ud800/\ud801/0")["key"] == "\ud801"
-    assert_same(found, decided(tmp_path / "alone.ndjson"))
+    assert not list((tmp_path / "out").glob("[!.]*.ndjson"))
+    pl.read_parquet(tmp_path / "out" / "*.parquet").write_ndjson(tmp_path / "all.ndjson")
+    found = decided(tmp_path / "all.ndjson")
+    assert found.pop(r"\ud800/\ud801/0")["key"] == r"\ud801"
+    alone = decided(tmp_path / "alone.ndjson")
+    assert_same(
+        found, {name: {**row, "tangle": str(row["tangle"]), "key": str(row["key"])} for name, row in alone.items()}
+    )
     bad = [json.loads(line) for path in (tmp_path / "bad").glob("[!.]*") for line in path.read_text().splitlines()]
     assert sorted(row["raw"][:6] for row in bad) == ["broken", '{"tang']
 

@@ -26,6 +26,12 @@ WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
         (("--source", "socket://here"), "write socket://host:port"),
         (("--source", "kafka://here"), "write kafka://broker:9092/topic"),
         (("--sink", "tcp://here"), "--sink is tcp://here; it can be a folder"),
+        (("--sink-format", "orc"), "--sink-format is 'orc'; it can be ndjson, parquet"),
+        (("--sink", "-", "--sink-format", "parquet"), "--sink-format parquet is for a folder of files"),
+        (
+            ("--sink-format", "parquet", "--detach", "--cluster", "here:8081"),
+            "--sink-format parquet is this command's to do, and --detach ends it; leave out one of the two",
+        ),
         (("--parallelism", "0"), "--parallelism is 0; it must be at least 1"),
         (("--split-by", "way"), "say into how many parts with --split-tangles"),
         (("--linger", "-1"), "--linger is -1.0; it must be at least 0 seconds"),

@@ -45,6 +45,11 @@ def require_source(given: str) -> bool:
     return False
 
 
+def is_folder(sink: str) -> bool:
+    """Whether lines go into the files of a folder."""
+    return sink != "-" and "://" not in sink
+
+
 def require_sink(given: str, flag: str) -> None:
     """Refuse a place that lines cannot go to."""
     if given == "-":

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors.flink.job import Plan, build
-from kvec.doors.flink.places import newest_state, require_sink, require_source
+from kvec.doors.flink.parquet import FORMS, Turning
+from kvec.doors.flink.places import is_folder, newest_state, require_sink, require_source
 from kvec.doors.flink.slices import require_same_files, slices_of
 from kvec.doors.flink.watching import Manner
 from kvec.doors.flink.wishes import FlinkWishes
@@ -15,7 +18,7 @@ from kvec.doors.flink.worker import Task, pyflink
 from kvec.doors.messages import one_line, say
 from kvec.doors.streaming import every
 from kvec.doors.succeeding import limits_of, require_same_items
-from kvec.words.errors import DataError, SettingError
+from kvec.words.errors import DataError, KvecError, SettingError
 from kvec.words.plain import require_choice
 
 BLOCKS = 16  # slices, or blocks of rows, that go to a worker at once; of single rows it is Flink's own thousand
@@ -31,6 +34,14 @@ def submit(wishes: FlinkWishes) -> int:
     require_sink(wishes.sink, "--sink")
     if wishes.dead_letters is not None:
         require_sink(wishes.dead_letters, "--dead-letters")
+    require_choice(wishes.sink_format, FORMS, "--sink-format")
+    if wishes.sink_format == "parquet":
+        if not is_folder(wishes.sink):
+            raise SettingError(f"--sink-format parquet is for a folder of files, and --sink is {wishes.sink}")
+        if wishes.detach:
+            raise SettingError(
+                "--sink-format parquet is this command's to do, and --detach ends it; leave out one of the two"
+            )
     require_choice(wishes.event_time, ("items", "wall"), "--event-time")
     for name, given in (("parallelism", wishes.parallelism), ("split-tangles", wishes.split_tangles)):
         if given < 1:
@@ -119,10 +130,13 @@ def _execute(plan: Plan, wishes: FlinkWishes) -> int:
         say(f"job {job.get_job_id()} runs on {wishes.cluster}; its decisions go to {wishes.sink}")
         if wishes.detach:
             return 0
-        job.get_job_execution_result().result()
+        with Turning(Path(wishes.sink)) if wishes.sink_format == "parquet" else nullcontext():
+            job.get_job_execution_result().result()
     except KeyboardInterrupt:
         if job is not None:
             job.cancel().result()
+        raise
+    except KvecError:
         raise
     except Exception as error:  # py4j's, of whatever the cluster says
         raise DataError(f"Flink: {explained(str(error))}") from None

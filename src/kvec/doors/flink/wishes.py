@@ -15,6 +15,7 @@ class FlinkWishes:
     model: Path
     source: str
     sink: str
+    sink_format: str = "ndjson"  # or parquet; of a folder
     cluster: str = "local"
     parallelism: int = 1
     checkpoints: Path | None = None
