@@ -1,6 +1,6 @@
 """What a service bears: batches of 256 from a few connections, a steady rate, a thousand connections, too much, memory.
 
-    python benchmarks/serve/load.py --seconds 30 --steady 600 --rate 9000
+    python benchmarks/serve/load.py --seconds 30 --steady 600
 
 The service and the raw engine have one core alone, wrk the others. Needs taskset and wrk (Debian: apt install wrk).
 All figures of a run are from one machine at one time: the raw engine, fed with the same items in the same batches by a
@@ -32,6 +32,7 @@ CORES = os.cpu_count() or 1
 FIRST_CORE = ["taskset", "-c", "0"]
 OTHER_CORES = ["taskset", "-c", f"1-{CORES - 1}"] if CORES > 1 else []
 BATCH = 256
+STEADY = 2  # connections of the steady part
 FEW = 8  # items of a batch from each of a crowd
 TANGLES = 64  # watched at once, at the most
 RAW = """
@@ -142,6 +143,15 @@ def wrk(
     }  # fmt: skip
 
 
+def paced(
+    server: Server, bodies: Path, connections: int, seconds: float, rate: float, batch: int = BATCH
+) -> dict[str, Any]:
+    """Let wrk send about so many items a second: its pauses are shortened by what an answer takes, measured first."""
+    whole = connections * batch / rate
+    probe = wrk(server, bodies, connections, min(seconds, 10), whole, batch)
+    return wrk(server, bodies, connections, seconds, max(whole - probe["p50_ms"] / 1000, 0), batch)
+
+
 def raw(model: Path, bodies: Path, seconds: float) -> dict[str, Any]:
     out = subprocess.run(
         [*FIRST_CORE, sys.executable, "-c", RAW.format(tangles=TANGLES), str(model), str(bodies), str(seconds)],
@@ -158,8 +168,8 @@ def main() -> None:
     parser.add_argument(
         "--rate",
         type=float,
-        default=8_000.0,
-        help="items a second of the steady part, were answers there at once (default: 8,000)",
+        default=8_400.0,
+        help="items a second of the steady part, about (default: 8,400)",
     )
     parser.add_argument("--connections", type=int, default=1_000, help="of the crowd (default: 1,000)")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "load.json", help="where the result goes")
@@ -177,8 +187,9 @@ def main() -> None:
         try:
             wrk(server, bodies, 4, min(given.seconds, 5))  # what is not measured: first memory, first snapshot
             results["as_fast_as_it_goes"] = wrk(server, bodies, 4, given.seconds)
-            pause, before = 4 * BATCH / given.rate, len(server.samples)
-            results["steady"] = wrk(server, bodies, 4, given.steady or given.seconds, pause)
+            results["by_connections"] = [paced(server, bodies, n, given.seconds, given.rate) for n in (1, 2, 4, 8)]
+            before = len(server.samples)
+            results["steady"] = paced(server, bodies, STEADY, given.steady or given.seconds, given.rate)
             steady = [mb for _, mb in server.samples[before:]]
             late = steady[2 * len(steady) // 3 :]  # of ten minutes: when as many decisions are kept as may be
             crowd, few = given.connections, folder / f"bodies-{FEW}.json"

@@ -36,6 +36,8 @@ LOOKS: dict[str, Look] = {
     "kvec-no-membership": Look("without membership", PINK, "d", DASHED),
     "kvec-window": Look("KVEC (window of all keys)", INK, "h", DASHED),
     "kvec-dial": Look("KVEC (dial, one training)", BLUE, "*", LONG),
+    "kvec-dial-calimera": Look("KVEC (dial's network, CALIMERA)", VERMILLION, ">", SOLID),
+    "kvec-dial-induction": Look("KVEC (dial's network, induction)", ORANGE, "*", SOLID),
     "kvec-costs": Look("KVEC (one training per cost)", MUTED, "o", DASHED),
     "kvec-typed": Look("KVEC (biases by relation)", INK, "*", SOLID),
     "kvec-every": Look("KVEC (trained at every length)", SKY, "p", SOLID),

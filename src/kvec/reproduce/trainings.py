@@ -54,7 +54,9 @@ TRAININGS: dict[str, Training] = {
     "kvec-no-time": Training(settings=("encoder.use_time=false", "encoder.use_position=false"), tuned_as="kvec"),
     "kvec-no-membership": Training(settings=("encoder.use_membership=false",), tuned_as="kvec"),
     "kvec-window": Training(settings=("visibility.rule=window",), tuned_as="kvec"),
-    "kvec-dial": Training(settings=("encoder.knots=9", "training.keep=last"), tuned_as="kvec"),
+    "kvec-dial": Training(
+        settings=("encoder.knots=9", "training.keep=last"), triggers=("calimera", "induction"), tuned_as="kvec"
+    ),
     "kvec-costs": Training(settings=("training.keep=last",), tuned_as="kvec"),
     "kvec-typed": Training(settings=("visibility.rule=typed",), tuned_as="kvec"),
     "kvec-every": Training(
