@@ -30,7 +30,7 @@ class Client:
     """Speaks to one model of a service; for one thread at a time.
 
     Connection errors, 429 and 503 are tried again for `patience` seconds. Every request of items has an idempotency
-    key, so that one whose answer was lost is not taken twice.
+    key, so that one whose answer was lost is not taken twice; a service remembers it for 150 seconds at least.
     """
 
     def __init__(

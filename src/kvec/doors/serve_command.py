@@ -23,7 +23,7 @@ from kvec.doors.limit_flags import (
     one_thread,
 )
 from kvec.doors.messages import say
-from kvec.words.errors import MissingExtra
+from kvec.words.errors import DataError, MissingExtra
 
 PACKAGES = ("starlette", "uvicorn", "httptools", "websockets", "orjson", "prometheus_client")
 _STATE = "State and models"
@@ -144,11 +144,18 @@ def serve_export(
     require_extra()
     from kvec.doors.service.label_store import labelled_items, labels_in
     from kvec.doors.writing import ENDINGS, require_place, write_decisions
+    from kvec.report.canvas import write_whole
 
     require_place(output, tuple(ENDINGS))
-    table = labelled_items(labels_in(state, model))
-    write_decisions(table, output)
-    say(f"{table.height:,} items of labelled sequences are in {output}")
+    found = labelled_items(labels_in(state, model))
+    left = f"; {found.left_out:,} sequences are left out, as their beginning is not known" if found.left_out else ""
+    if not found.table.height:
+        raise DataError(f"{state}: no labelled sequence is known from its beginning{left}")
+    write_decisions(found.table, output)
+    schema = output.with_suffix(".toml")
+    write_whole(schema, found.schema.to_toml().encode())
+    say(f"{found.table.height:,} items of labelled sequences are in {output}, how they are read in {schema}{left}")
+    say(f"next: kvec train {output}")
 
 
 def serve_demo(out: Path, port: int, opens: bool) -> int:

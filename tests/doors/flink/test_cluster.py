@@ -44,16 +44,22 @@ def submit(*arguments: str | Path) -> subprocess.Popen[str]:
 
 
 def told(folder: Path, whole: Path) -> dict[str, Any]:
-    """The decisions in the files of a sink; files that are not whole yet have names that begin with a dot."""
-    whole.write_text("".join(path.read_text() for path in sorted(folder.glob("[!.]*.ndjson"))), encoding="utf-8")
+    """The decisions in the Parquet files of a sink; no lines are left."""
+    assert not list(folder.glob("[!.]*.ndjson"))
+    pl.read_parquet(folder / "*.parquet").write_ndjson(whole)
     return decided(whole)
+
+
+def as_text(decisions: dict[str, Any]) -> dict[str, Any]:
+    """Decisions with names of tangles and keys as Parquet has them."""
+    return {id: {**one, "tangle": str(one["tangle"]), "key": str(one["key"])} for id, one in decisions.items()}
 
 
 @pytest.mark.slow
 def test_killed_and_rescaled_it_says_what_one_process_says(
     lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two TaskManagers, of which one is killed; then from a savepoint at another parallelism."""
+    """Two TaskManagers, of which one is killed; then from a savepoint at another parallelism, as Parquet."""
     copies = [
         pl.read_parquet(lively.items).with_columns(pl.format("{}-{}", "tangle", pl.lit(copy)).alias("tangle"))
         for copy in range(40)
@@ -64,7 +70,7 @@ def test_killed_and_rescaled_it_says_what_one_process_says(
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     common = (
         "--source", items, "--sink", tmp_path / "out", "--checkpoints", tmp_path / "kept", "--every", "0.3s",
-        "--set", "python.fn-execution.bundle.size=2", "--detach",
+        "--set", "python.fn-execution.bundle.size=2",
     )  # fmt: skip
     folder = tmp_path / "cluster"
     folder.mkdir()
@@ -72,7 +78,7 @@ def test_killed_and_rescaled_it_says_what_one_process_says(
         for _ in range(2):
             cluster.add_worker()
         cluster.wait_for_workers(2, PATIENCE)
-        job = sent(lively.model, *common, "-p", "2", "--cluster", cluster.address)
+        job = sent(lively.model, *common, "-p", "2", "--cluster", cluster.address, "--detach")
         cluster.wait_for_checkpoints(job, 1, PATIENCE)
         assert cluster.state(job) != "FINISHED", "it must be killed while it works"
         cluster.kill_worker(cluster.workers[0])
@@ -84,9 +90,21 @@ def test_killed_and_rescaled_it_says_what_one_process_says(
         cluster.add_worker()
         cluster.wait_for_workers(3, PATIENCE)
         refused_over_more(items, (lively.model, *common, "--cluster", cluster.address, "--from", savepoint))
-        more = sent(lively.model, *common, "-p", "3", "--cluster", cluster.address, "--from", savepoint)
-        cluster.wait("the end", lambda: cluster.state(more) == "FINISHED", PATIENCE)
-    assert_same(told(tmp_path / "out", tmp_path / "all.ndjson"), decided(tmp_path / "alone.ndjson"))
+        more = submit(
+            lively.model,
+            *common,
+            "-p",
+            "3",
+            "--cluster",
+            cluster.address,
+            "--from",
+            savepoint,
+            "--sink-format",
+            "parquet",
+        )
+        _, said = more.communicate(timeout=PATIENCE)
+        assert more.returncode == 0, said
+    assert_same(told(tmp_path / "out", tmp_path / "all.ndjson"), as_text(decided(tmp_path / "alone.ndjson")))
 
 
 def refused_over_more(items: Path, arguments: tuple[str | Path, ...]) -> None:
@@ -151,14 +169,9 @@ def test_parquet_is_written_and_rows_that_cannot_be_used_go_where_they_are_wishe
     )  # fmt: skip
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said
-    assert not list((tmp_path / "out").glob("[!.]*.ndjson"))
-    pl.read_parquet(tmp_path / "out" / "*.parquet").write_ndjson(tmp_path / "all.ndjson")
-    found = decided(tmp_path / "all.ndjson")
+    found = told(tmp_path / "out", tmp_path / "all.ndjson")
     assert found.pop(r"\ud800/\ud801/0")["key"] == r"\ud801"
-    alone = decided(tmp_path / "alone.ndjson")
-    assert_same(
-        found, {name: {**row, "tangle": str(row["tangle"]), "key": str(row["key"])} for name, row in alone.items()}
-    )
+    assert_same(found, as_text(decided(tmp_path / "alone.ndjson")))
     bad = [json.loads(line) for path in (tmp_path / "bad").glob("[!.]*") for line in path.read_text().splitlines()]
     assert sorted(row["raw"][:6] for row in bad) == ["broken", '{"tang']
 

@@ -7,13 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.doors.made import Trained
 
+from kvec.doors.flink.job import decide_uid
 from kvec.doors.flink.places import newest_state
 from kvec.doors.flink.submitting import explained, settings_of
+from kvec.doors.flink.watching import Manner
 from kvec.doors.flink.wishes import FlinkWishes
+from kvec.doors.flink.worker import Task
 from kvec.words.errors import SettingError
+from kvec.words.limits import Limits
 
 ATTEMPTS = "restart-strategy.exponential-delay.attempts-before-reset-backoff"
 WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
@@ -32,6 +37,8 @@ WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
             ("--sink-format", "parquet", "--detach", "--cluster", "here:8081"),
             "--sink-format parquet is this command's to do, and --detach ends it; leave out one of the two",
         ),
+        (("--sink", "out", "--dead-letters", "out"), "--dead-letters is the folder of --sink"),
+        (("--cluster", "here:8081"), "--cluster needs --checkpoints: a folder that all of its machines reach"),
         (("--parallelism", "0"), "--parallelism is 0; it must be at least 1"),
         (("--split-by", "way"), "say into how many parts with --split-tangles"),
         (("--linger", "-1"), "--linger is -1.0; it must be at least 0 seconds"),
@@ -44,7 +51,7 @@ WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
         (("--idle", "3"), "go by the wall clock, which files do not have; use --expiry"),
         (("--event-time", "now"), "--event-time is 'now'; it can be items, wall"),
         (("--every", "100"), "--every is '100'; write a time, as in 30s"),
-        (("--cluster", "here"), "--cluster is here; write host:port"),
+        (("--cluster", "here", "--checkpoints", "kept"), "--cluster is here; write host:port"),
         (("--set", "fast"), "--set is 'fast'; write NAME=VALUE"),
         (("--from", "nowhere"), "holds no whole checkpoint or savepoint"),
         (("--expiry", "-1"), "--expiry is -1.0; it must be at least 0 seconds"),
@@ -56,6 +63,18 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
     common = {"--source": lively.items, "--sink": str(tmp_path / "out")}
     rest = [word for flag, given in common.items() if flag != words[0] for word in (flag, given)]
     assert said in refused("flink", lively.model, *rest, *words)
+
+
+def test_a_sink_is_not_the_folder_of_its_source(lively: Trained, tmp_path: Path, refused: Callable[..., str]) -> None:
+    pl.read_parquet(lively.items).write_ndjson(tmp_path / "items.ndjson")
+    said = refused("flink", lively.model, "--source", tmp_path, "--sink", tmp_path)
+    assert "the folder of --source; name another" in said
+
+
+def test_a_state_is_named_by_its_split() -> None:
+    task = Task("model", (), None, None, Limits(), Manner(), 1, "", False)
+    names = {decide_uid(replace(task, parts=parts, by=by)) for parts, by in ((1, ""), (3, ""), (4, ""), (4, "way"))}
+    assert len(names) == 4
 
 
 def test_it_does_not_go_on_over_files_that_have_changed(
@@ -104,5 +123,5 @@ def test_a_trace_is_told_on_one_line() -> None:
     assert explained(kafka).endswith("--jar flink-sql-connector-kafka-….jar")
     assert explained("Caused by: java.net.ConnectException: Connection refused").endswith("running there?")
     other = "Caused by: java.X: Cannot map checkpoint/savepoint state for operator 17 to the new program"
-    assert "of files that have changed; name that, or leave out --from" in explained(other)
+    assert "of files that have changed, or was split in another way" in explained(other)
     assert explained("") == "no more is known"

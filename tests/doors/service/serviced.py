@@ -58,7 +58,7 @@ def crashed(served: Served) -> None:
 
 def told(served: Served) -> list[dict[str, Any]]:
     """All decisions of a log."""
-    return [orjson.loads(line) for line in served.log.since(0, 10**9)]
+    return [orjson.loads(line) for line in served.log.since(0, 10**9)[1]]
 
 
 def without(decisions: Iterable[dict[str, Any]], *names: str) -> list[dict[str, Any]]:

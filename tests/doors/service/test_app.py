@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.guard import read_tokens
 from kvec.doors.service.openapi import PATHS, document
 from kvec.doors.service.service import Service
+from kvec.doors.service.versions import Version
 from kvec.words.errors import ModelError, SettingError
 
 LINES = {"content-type": "application/x-ndjson"}
@@ -119,6 +121,12 @@ def test_lines_that_are_streamed_in_are_taken_as_they_come(lively: Trained) -> N
         told = problem_of(await client.post("/v1/items", content=endless(), headers=LINES), 413)
         assert told["taken"] == told["row"] > 100 and "more than 100,000 bytes" in told["detail"]
 
+        before = service.hub.served["default"].stream.counters.items
+        many = (orjson.dumps({"key": 1}) + b"\n") * 5_001
+        told = problem_of(await client.post("/v1/items", content=many, headers=LINES), 413)
+        assert told["taken"] == 0 and "more than 5,000 rows" in told["detail"]
+        assert service.hub.served["default"].stream.counters.items == before, "none of them is taken"
+
         async def failing() -> Any:
             yield orjson.dumps(rows[0]) + b"\n"
             service.hub.served["default"].health.failure = "the disk is full"
@@ -128,7 +136,7 @@ def test_lines_that_are_streamed_in_are_taken_as_they_come(lively: Trained) -> N
         assert told["taken"] == 1 and "the disk is full" in told["detail"]
         assert service.n_coming == 0
 
-    check(lively, wish, bounds=Bounds(max_line=5_000, max_body=100_000, timeout=1.0))
+    check(lively, wish, bounds=Bounds(max_line=5_000, max_body=100_000, timeout=1.0, max_items=5_000))
 
 
 def test_what_is_coming_in_is_bounded_over_all_requests(lively: Trained) -> None:
@@ -332,6 +340,28 @@ def test_the_card_the_dial_and_the_folder(lively: Trained, tmp_path: Path) -> No
     check(lively, wish, tmp_path / "kept")
 
 
+def test_a_dial_turns_the_model_that_decides_then(lively: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newer model takes over while the point is being found on the older one."""
+
+    async def wish(client: httpx.AsyncClient, service: Service) -> None:
+        served = service.hub.served["default"]
+        newer = replace(served.version)
+        found, n = Version.aimed, 0
+
+        def aimed(version: Version, target: Any) -> Version:
+            nonlocal n
+            n += 1
+            if n == 1:
+                service.hub.call(lambda: served.take_over(newer)).result()
+            return found(version, target)
+
+        monkeypatch.setattr(Version, "aimed", aimed)
+        assert (await client.post("/v1/models/default/dial", json={"earliness": 0.5})).status_code == 200
+        assert n == 2 and served.stream.threshold == served.version.point.threshold
+
+    check(lively, wish)
+
+
 def test_labels_give_a_live_accuracy(lively: Trained) -> None:
     async def wish(client: httpx.AsyncClient, service: Service) -> None:
         answer = (await client.post("/v1/items", json=rows_of(lively, 1500))).json()
@@ -343,6 +373,9 @@ def test_labels_give_a_live_accuracy(lively: Trained) -> None:
         metrics = (await client.get("/metrics")).text
         assert 'kvec_live_accuracy{model="default"} 0.75' in metrics
         assert 'kvec_judged_total{model="default",verdict="right"} 3.0' in metrics
+        assert (await client.get("/v1/model")).json()["live"]["labelled"] == 4
+        mended = {**rows[0], "label": answer["decisions"][0]["label"]}
+        assert (await client.post("/v1/labels", json=mended)).json()["accuracy"] == 1.0, "the newest label counts"
         assert (await client.get("/v1/model")).json()["live"]["labelled"] == 4
 
     check(lively, wish)

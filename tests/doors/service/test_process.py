@@ -214,6 +214,7 @@ HEAD = f"POST /v1/items HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TO
     [
         ([b"GET /v1/healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "], None),  # and then silence
         ([HEAD + b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n[{"], 408),
+        ([HEAD.replace(b"0123", b"wrong") + b"Content-Length: 1000\r\n\r\n", b"["], 401),
         ([HEAD + b"Content-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n"], 413),
         ([HEAD + b"Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
           *[b"10000\r\n" + b"x" * 0x10000 + b"\r\n"] * 20], 413),
@@ -221,7 +222,7 @@ HEAD = f"POST /v1/items HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TO
         ([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 10], 400),
         ([b"GET /v1/\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n"], 400),
     ],
-    ids=["slow head", "slow body", "said to be huge", "endless line", "long head", "not HTTP", "bytes in the path"],
+    ids=["slow head", "slow body", "refused", "huge", "endless line", "long head", "not HTTP", "bytes in the path"],
 )  # fmt: skip
 def test_rude_clients_are_cut_off(serving: Serving, parts: list[bytes], status: int | None) -> None:
     began = time.monotonic()
@@ -248,6 +249,15 @@ def test_a_line_without_an_end_is_cut_off(serving: Serving) -> None:
     assert httpx.get(f"{serving.url}/v1/readyz", timeout=PATIENCE).status_code == 200
 
 
+def test_items_that_are_nested_too_deeply_are_refused_over_a_websocket(serving: Serving) -> None:
+    address = f"ws://127.0.0.1:{serving.port}/v1/stream"
+    with connect(address, additional_headers=AUTH, open_timeout=PATIENCE) as socket_:
+        socket_.send('{"items":' + "[" * 400 + "]" * 400 + ',"id":"deep"}')
+        told = json.loads(socket_.recv(PATIENCE))
+        assert told["id"] == "deep" and told["problem"]["status"] == 422
+        assert told["problem"]["detail"] == "the items are nested too deeply"
+
+
 def test_a_websocket_whose_client_does_not_read_is_cut_off(serving: Serving, lively: Trained) -> None:
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
     head = f"GET /v1/stream HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
@@ -272,6 +282,7 @@ def test_a_websocket_whose_client_does_not_read_is_cut_off(serving: Serving, liv
     assert httpx.get(f"{serving.url}/v1/readyz", timeout=PATIENCE).status_code == 200
 
 
-def test_sighup_reads_the_models_again(serving: Serving) -> None:
+def test_sighup_reads_tokens_and_models_again(serving: Serving) -> None:
     serving.process.send_signal(signal.SIGHUP)
+    serving.wait_for("1 tokens were read again")
     serving.wait_for("default: the model has not changed")

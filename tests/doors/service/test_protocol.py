@@ -9,8 +9,34 @@ import uvicorn
 from tests.doors.made import Trained
 from tests.doors.service.serviced import asked
 from uvicorn.server import ServerState
+from websockets.protocol import State
 
 from kvec.doors.service.protocol import quiet, socket_protocol_of
+
+
+def test_what_is_no_message_is_not_held(lively: Trained) -> None:
+    """Answers to pings come for as long as a client listens."""
+
+    async def check() -> None:
+        async with asked(lively) as (_, service):
+            config = uvicorn.Config(Mock(), log_config=quiet(), lifespan="off", ws_per_message_deflate=False)
+            protocol = socket_protocol_of(service)(config, ServerState(), {})
+            protocol.connection_made(Mock())
+            protocol.handshake_complete = True
+            protocol.conn.state = State.OPEN
+            protocol.conn.parser = protocol.conn.parse()
+            protocol.conn.parser.send(None)
+            pong = b"\x8a\x84" + bytes(4) + b"1234"  # masked with zeros
+            for _ in range(100):
+                protocol.data_received(pong)
+            assert service.n_coming == 0
+            protocol.data_received(pong[:1])
+            assert service.n_coming == 1, "a frame has begun"
+            protocol.data_received(pong[1:])
+            assert service.n_coming == 0
+            protocol.connection_lost(None)
+
+    asyncio.run(check())
 
 
 def test_messages_of_websockets_are_counted_while_they_come_in(lively: Trained) -> None:

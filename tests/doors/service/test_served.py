@@ -15,10 +15,12 @@ from tests.doors.service.serviced import batches, crashed, opened, rows_of, take
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
+from kvec.doors.service import answered
 from kvec.doors.service.asking import Ask, Settled
 from kvec.doors.service.bodies import JSON
 from kvec.doors.service.bodies import rows_of as read_rows
 from kvec.doors.service.bounds import Bounds
+from kvec.doors.service.decision_log import DecisionLog
 from kvec.doors.service.problems import Refusal
 from kvec.doors.service.served import Served
 from kvec.doors.service.versions import Version
@@ -109,16 +111,39 @@ def test_after_a_crash_the_same_decisions_have_the_same_numbers(lively: Trained,
     assert [json.loads(line) for line in lines] == before
 
 
-def test_the_same_key_again_takes_nothing(lively: Trained) -> None:
+def test_the_same_key_again_takes_nothing(lively: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(lively, 600)
     served = opened(lively, bounds=Bounds(keep_ids=2))
     first, again, _ = taken(served, rows[:300], rows[:300], rows[300:], keys=["a", "a", "b"])
     assert first.body == again.body
     assert served.stream.counters.items == 600
     assert taken(served, rows[:300], keys=["a"])[0].body == first.body
-    taken(served, [], keys=["c"])  # the oldest makes room
+    taken(served, [], keys=["c"])
+    assert taken(served, rows[:300], keys=["a"])[0].body == first.body, "it is young"
+    monkeypatch.setattr(answered, "YOUNG", 0.0)
+    taken(served, [], keys=["d"])  # the oldest make room
     assert orjson.loads(taken(served, rows[:300], keys=["a"])[0].body)["taken"] == 300
     assert served.stream.counters.items == 900
+
+
+def test_new_keys_are_refused_rather_than_young_ones_forgotten(lively: Trained) -> None:
+    served = opened(lively, bounds=Bounds(keep_ids=1))
+    for n in range(answered.MOST):
+        taken(served, [], keys=[f"k{n}"])
+    with pytest.raises(Refusal) as refused:
+        taken(served, rows_of(lively, 3), keys=["one more"])
+    assert refused.value.status == 429 and "Retry-After" in refused.value.headers
+    assert served.stream.counters.items == 0
+    assert taken(served, rows_of(lively, 3), keys=["k0"])[0].answer.taken == 0, "known ones are answered"
+    assert taken(served, rows_of(lively, 3))[0].answer.taken == 3, "and what has no key is taken"
+
+
+def test_decisions_and_their_numbers_are_read_at_once(lively: Trained) -> None:
+    log = DecisionLog(4, None)
+    log.add([b"%d" % n for n in range(1, 13)])
+    assert log.since(10) == (11, [b"11", b"12"])
+    assert log.since(2) == (9, [b"9", b"10", b"11", b"12"]), "what is gone shows in the number"
+    assert log.since(12) == (13, [])
 
 
 def test_the_log_is_bounded_on_the_disk_too(lively: Trained, tmp_path: Path) -> None:

@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from tests.doors.made import Trained
 from tests.doors.service.serviced import opened, rows_of, taken, told
 
+from kvec.doors.service import label_store
 from kvec.doors.service.bodies import JSON
 from kvec.doors.service.bodies import rows_of as read_rows
 from kvec.doors.service.bounds import Bounds
-from kvec.doors.service.label_store import FILE, labelled_items
+from kvec.doors.service.label_store import FILE, LabelStore, labelled_items
 from kvec.doors.service.served import Served
+
+NAMED = {"tangle": "t", "label": "web"}
 
 
 def labelled(served: Served, *rows: dict[str, Any]) -> dict[str, Any]:
@@ -27,13 +31,13 @@ def test_a_label_that_comes_again_keeps_what_is_known(lively: Trained, tmp_path:
     label = {"tangle": decision["tangle"], "key": decision["key"], "label": decision["label"]}
     labelled(served, label)
     path = tmp_path / "kept" / FILE
-    before = labelled_items(path)
+    before = labelled_items(path).table
     assert before.height > 0
     served.close()
     again = opened(lively, tmp_path / "kept")
     other = next(name for name in ("web", "chat") if name != decision["label"])
     labelled(again, {**label, "label": other})
-    after = labelled_items(path)
+    after = labelled_items(path).table
     assert after.drop("label").equals(before.drop("label")) and after["label"].unique().to_list() == [other]
     assert [one[2] for one in again.truths._store.since(0)] == [other]  # type: ignore[union-attr]
     again.close()
@@ -46,8 +50,47 @@ def test_a_label_that_comes_first_gets_all_items(lively: Trained, tmp_path: Path
     labelled(served, {"tangle": "t", "key": "a", "label": "web"})
     taken(served, [{**item, "key": "a", "time": 3.0}])
     taken(served, [{**item, "key": "c", "time": 50.0}])  # the others are over
-    table = labelled_items(tmp_path / "kept" / FILE)
+    table = labelled_items(tmp_path / "kept" / FILE).table
     assert table["key"].to_list() == ["a"] * 3 and table["time"].to_list() == [1.0, 2.0, 3.0]
+    assert table["is_end"].to_list() == [False, False, True]
+    served.close()
+
+
+def test_sequences_are_kept_from_their_beginning_or_left_out(lively: Trained, tmp_path: Path) -> None:
+    item = {"tangle": "t", "size": 52, "direction": 1}
+    served = opened(lively, tmp_path / "kept", expiry=10.0)
+    taken(served, [{**item, "key": "long", "time": 0.01 * n} for n in range(300)])
+    taken(served, [{**item, "key": "cut", "time": 4.0}])
+    served.close()
+    again = opened(lively, tmp_path / "kept", expiry=10.0)
+    taken(again, [{**item, "key": "cut", "time": 4.0 + 0.1 * n} for n in range(1, 40)])
+    labelled(again, {**NAMED, "key": "cut"}, {**NAMED, "key": "long"})
+    found = labelled_items(tmp_path / "kept" / FILE)
+    assert not found.table.height and found.left_out == 2, "of both the beginning was heard before the restart"
+    taken(again, [{**item, "key": "long", "time": 100 + 0.01 * n} for n in range(300)])  # its second sequence
+    labelled(again, {**NAMED, "key": "long", "sequence": 1})
+    found = labelled_items(tmp_path / "kept" / FILE)
+    assert found.table["key"].unique().to_list() == ["long#1"] and found.left_out == 2
+    assert found.table["time"].to_list() == pytest.approx([100 + 0.01 * n for n in range(256)]), "its first items"
+    assert not found.table["is_end"].any(), "they are not all of it"
+    again.close()
+
+
+def test_the_newest_sequences_are_kept_however_often_one_is_labelled(
+    lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(label_store, "MOST_ROWS", 3)
+    monkeypatch.setattr(label_store, "SLACK", 0)
+    served = opened(lively, tmp_path / "kept")
+    labelled(served, {**NAMED, "key": "a"}, {**NAMED, "key": "b"})
+    for _ in range(9):
+        labelled(served, {**NAMED, "key": "b"})
+    store = LabelStore(tmp_path / "kept" / FILE, served.stream.model.schema)
+    assert {name[1] for _, name, _ in store.since(0)} == {"a", "b"}
+    for key in "cdef":
+        labelled(served, {**NAMED, "key": key})
+    assert {name[1] for _, name, _ in store.since(0)} == {"d", "e", "f"}
+    store.close()
     served.close()
 
 

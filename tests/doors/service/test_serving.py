@@ -14,6 +14,7 @@ import pytest
 from tests.doors.made import Trained
 from tests.doors.service.serviced import opened, rows_of, taken, told
 
+from kvec.decide.deployed import load_deployed
 from kvec.doors.cli import run
 from kvec.doors.service.bodies import JSON
 from kvec.doors.service.bodies import rows_of as read_rows
@@ -65,6 +66,21 @@ def test_without_its_packages_it_says_how_to_install_them(
     assert "pip install 'kvec[serve]'" in refused("serve", lively.model)
 
 
+def test_a_model_learns_from_what_was_exported(lively: Trained, tmp_path: Path) -> None:
+    served = opened(lively, tmp_path / "kept" / "default")
+    taken(served, rows_of(lively, 2400))
+    labels = lively.frame.select("tangle", "key", "label").unique(maintain_order=True).to_dicts()
+    served.label(read_rows(orjson.dumps(labels), JSON, Bounds()))
+    served.close()
+    table = tmp_path / "labelled.parquet"
+    assert run(["serve-export", str(tmp_path / "kept"), "-o", str(table)]) == 0
+    quick = ["--set", "training.epochs=1", "--set", "encoder.width=16", "--set", "encoder.fusion=16"]
+    assert run(["train", str(table), "-o", str(tmp_path / "newer"), *quick]) == 0
+    old, new = load_deployed(lively.model), load_deployed(tmp_path / "newer")
+    assert new.schema.value_names == old.schema.value_names and new.schema.session == old.schema.session
+    assert new.vocabulary.labels[0] == old.vocabulary.labels[0]
+
+
 def test_labelled_sequences_are_exported(
     lively: Trained, tmp_path: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,9 +93,9 @@ def test_labelled_sequences_are_exported(
     assert (answer["taken"], answer["decided"]) == (2, 1)
     served.close()
     assert run(["serve-export", str(tmp_path / "kept"), "-o", str(tmp_path / "labelled.parquet")]) == 0
-    assert "items of labelled sequences" in capsys.readouterr().err
+    assert "; 1 sequences are left out, as their beginning is not known" in capsys.readouterr().err
     table = pl.read_parquet(tmp_path / "labelled.parquet")
-    assert table.columns == ["tangle", "key", "sequence", "time", "size", "direction", "label"]
+    assert table.columns == ["tangle", "key", "time", "order", "is_end", "size", "direction", "label"]
     sent = [
         row for row in rows_of(lively, 1500) if (row["tangle"], row["key"]) == (decision["tangle"], decision["key"])
     ]

@@ -13,6 +13,7 @@ from kvec.doors.flink.slices import Slices
 from kvec.doors.flink.worker import Arriving, Deciding, Reading, Task, bad_rows, pyflink
 
 MOST_PARALLEL = 256  # into so many groups Flink parts the tangles; a savepoint can be restored at up to as many workers
+TRANSACTION = "900000"  # milliseconds: the longest that a Kafka broker allows unless it is told otherwise
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,16 @@ def build(plan: Plan) -> Any:
     env.set_max_parallelism(MOST_PARALLEL)
     blocks = _blocks(env, plan)
     told = blocks.key_by(lambda block: block[0], types.STRING()).process(Deciding(plan.task), types.STRING())
-    told = told.name("kvec: decide").uid("kvec-decide")
+    told = told.name("kvec: decide").uid(decide_uid(plan.task))
     _sink(told, plan.sink, "decisions")
     if plan.dead_letters is not None:
         _sink(told.get_side_output(bad_rows()), plan.dead_letters, "dead-letters")
     return env
+
+
+def decide_uid(task: Task) -> str:
+    """The name of the deciding state: one that was split in another way is another's, and Flink refuses it."""
+    return "kvec-decide" if task.parts == 1 else f"kvec-decide-{task.parts}-{task.by or 'key'}"
 
 
 def _blocks(env: Any, plan: Plan) -> Any:
@@ -88,18 +94,20 @@ def _sink(lines: Any, where: str, name: str) -> None:
     if where == "-":
         lines.print().name(name)
         return
-    sink = _kafka_sink(where) if where.startswith("kafka://") else _folder(where)
+    sink = _kafka_sink(where) if where.startswith("kafka://") else _folder(where, f"kvec-{name}")
     lines.sink_to(sink).name(name).uid(f"kvec-{name}")
 
 
-def _folder(path: str) -> Any:
+def _folder(path: str, prefix: str) -> Any:
     """NDJSON files, each whole once the checkpoint is that holds its last line."""
     files, encoder = pyflink("datastream.connectors.file_system"), pyflink("common.serialization").Encoder
     return (
         files.FileSink.for_row_format(Path(path).resolve().as_uri(), encoder.simple_string_encoder())
         .with_bucket_assigner(files.BucketAssigner.base_path_bucket_assigner())
         .with_rolling_policy(files.RollingPolicy.on_checkpoint_rolling_policy())
-        .with_output_file_config(files.OutputFileConfig.builder().with_part_suffix(".ndjson").build())
+        .with_output_file_config(
+            files.OutputFileConfig.builder().with_part_prefix(prefix).with_part_suffix(".ndjson").build()
+        )
         .build()
     )
 
@@ -127,6 +135,7 @@ def _kafka_sink(url: str) -> Any:
     kafka, text = pyflink("datastream.connectors.kafka"), pyflink("common.serialization").SimpleStringSchema()
     schema = kafka.KafkaRecordSerializationSchema.builder().set_topic(topic)
     once = pyflink("datastream.connectors.base").DeliveryGuarantee.EXACTLY_ONCE
+    settings.setdefault("transaction.timeout.ms", TRANSACTION)
     builder = (
         kafka.KafkaSink.builder()
         .set_bootstrap_servers(servers)

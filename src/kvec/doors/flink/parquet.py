@@ -9,41 +9,63 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import polars as pl
 
+from kvec.decide.snapshot import sync_folder
 from kvec.doors.messages import say
-from kvec.report.canvas import write_whole
+from kvec.doors.writing import FIRST
 from kvec.words.errors import DataError
 
 FORMS = ("ndjson", "parquet")
+PREFIX = "kvec-decisions"  # of the files of a sink, so that nobody else's are turned
 LOOK = 2.0  # seconds between two looks at the folder
 TYPES: dict[str, pl.DataType] = {
-    "probability": pl.Float64(), "n_observed": pl.Int64(), "length": pl.Int64(), "sequence": pl.Int64(),
+    "sequence": pl.Int64(), "probability": pl.Float64(), "n_observed": pl.Int64(), "length": pl.Int64(),
     "is_known": pl.Boolean(), "familiarity": pl.Float64(),
 }  # fmt: skip
 
 
-def turn(folder: Path) -> int:
-    """Turn all NDJSON files of a folder that are whole into Parquet; how many there were."""
-    lines = sorted(folder.glob("[!.]*.ndjson"))
-    for path in lines:
-        content = io.BytesIO()
-        _table(path).write_parquet(content)
-        write_whole(path.with_suffix(".parquet"), content.getvalue())
-        path.unlink(missing_ok=True)
-    return len(lines)
+def turn(folder: Path, label_names: Sequence[str]) -> None:
+    """Turn all NDJSON files of a sink that are whole into Parquet; one that cannot be read does not hold up others."""
+    failure: Exception | None = None
+    for path in sorted(folder.glob(f"{PREFIX}-*.ndjson")):
+        try:
+            _turn(path, label_names)
+        except Exception as problem:  # its lines stay; perhaps there is room for them at the next look
+            failure = failure or problem
+    if failure is not None:
+        raise failure
 
 
-def _table(path: Path) -> pl.DataFrame:
-    """The decisions of a file, with the same types whatever it holds; names of tangles and keys are text."""
+def _turn(path: Path, label_names: Sequence[str]) -> None:
+    content = io.BytesIO()
+    _table(path, label_names).write_parquet(content)
+    draft = path.with_name(f".{path.stem}.{os.getpid()}.part")
+    try:
+        with draft.open("wb") as out:
+            out.write(content.getbuffer())
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(path.with_suffix(".parquet"))
+    finally:
+        draft.unlink(missing_ok=True)
+    sync_folder(path.parent)  # only then may the lines go
+    path.unlink(missing_ok=True)
+
+
+def _table(path: Path, label_names: Sequence[str]) -> pl.DataFrame:
+    """The decisions of a file, with the same columns whatever it holds; names of tangles and keys are text."""
+    more = [f"{what}.{name}" for name in label_names[1:] for what in ("label", "probability")]
+    types = {name: TYPES.get(name.partition(".")[0], pl.String()) for name in (*FIRST, *more, "familiarity")}
     with path.open(encoding="utf-8") as file:
         rows: list[dict[str, Any]] = [json.loads(line) for line in file]
-    types = {name: TYPES.get(name.partition(".")[0], pl.String()) for row in rows for name in row}
     columns = {name: [row.get(name) for row in rows] for name in types}
     return pl.DataFrame(
         {name: list(map(_text, cells)) if types[name] == pl.String else cells for name, cells in columns.items()},
@@ -57,10 +79,10 @@ def _text(cell: Any) -> str | None:
 
 
 class Turning:
-    """Turns the files of a folder while the block runs, and all that are left at its end."""
+    """Turns the files of a sink while the block runs, those an earlier command left too, and the rest at its end."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, label_names: Sequence[str]) -> None:
+        self._folder, self._label_names = folder, label_names
         self._is_over = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="kvec-parquet", daemon=True)
@@ -72,19 +94,23 @@ class Turning:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._is_over.set()
         self._thread.join()
-        if self._failure is not None and error is None:
+        if error is not None:
+            return
+        if self._failure is not None:
             raise DataError(
                 f"{self._failure}; decisions that are not in Parquet are in the .ndjson files of {self._folder}"
             ) from self._failure
+        if not self._folder.is_dir():
+            raise DataError(f"{self._folder} cannot be seen from here, so its files were not turned into Parquet")
 
     def _run(self) -> None:
         is_over = False
         while not is_over:
             is_over = self._is_over.wait(LOOK)
             try:
-                turn(self._folder)
+                turn(self._folder, self._label_names)
                 self._failure = None
-            except Exception as failure:  # the lines stay; perhaps there is room for them at the next look
+            except Exception as failure:
                 if self._failure is None:
                     say(f"cannot turn decisions into Parquet: {failure}")
                 self._failure = failure

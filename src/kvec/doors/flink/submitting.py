@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
@@ -18,9 +21,10 @@ from kvec.doors.flink.worker import Task, pyflink
 from kvec.doors.messages import one_line, say
 from kvec.doors.streaming import every
 from kvec.doors.succeeding import limits_of, require_same_items
-from kvec.words.errors import DataError, KvecError, SettingError
+from kvec.words.errors import DataError, SettingError
 from kvec.words.plain import require_choice
 
+CHECKPOINTS = "execution.checkpointing.dir"
 BLOCKS = 16  # slices, or blocks of rows, that go to a worker at once; of single rows it is Flink's own thousand
 
 # Restarts before the job fails and says why: two minutes of them here, twelve on a cluster, where a machine that is
@@ -34,6 +38,10 @@ def submit(wishes: FlinkWishes) -> int:
     require_sink(wishes.sink, "--sink")
     if wishes.dead_letters is not None:
         require_sink(wishes.dead_letters, "--dead-letters")
+        if wishes.dead_letters == wishes.sink and is_folder(wishes.sink):
+            raise SettingError("--dead-letters is the folder of --sink; name another, as their files differ")
+    if is_files and is_folder(wishes.sink) and Path(wishes.source).resolve() == Path(wishes.sink).resolve():
+        raise SettingError(f"--sink is {wishes.sink}, the folder of --source; name another")
     require_choice(wishes.sink_format, FORMS, "--sink-format")
     if wishes.sink_format == "parquet":
         if not is_folder(wishes.sink):
@@ -68,18 +76,32 @@ def submit(wishes: FlinkWishes) -> int:
         raise DataError(f"{wishes.source}: has no rows")
     if slices is not None and wishes.start_from is not None:
         require_same_files(newest_state(wishes.start_from.resolve()), slices)
-    settings = settings_of(wishes, is_files)
-    pyflink()
     task = Task(
         str(wishes.model.resolve()), tuple(str(path.resolve()) for path in wishes.take_over_from), wishes.at,
         wishes.threshold, limits,
         Manner(wishes.linger, by_wall=wishes.event_time == "wall", is_live=not is_files),
         wishes.split_tangles, wishes.split_by, wishes.dead_letters is not None,
     )  # fmt: skip
-    plan = Plan(
-        task, slices or wishes.source, wishes.sink, wishes.dead_letters, wishes.parallelism, settings, wishes.jars
-    )
-    return _execute(plan, wishes)
+    with _checkpoints(wishes) as folder:
+        settings = settings_of(replace(wishes, checkpoints=folder), is_files)
+        pyflink()
+        plan = Plan(
+            task, slices or wishes.source, wishes.sink, wishes.dead_letters, wishes.parallelism, settings, wishes.jars
+        )
+        return _execute(plan, wishes, model.vocabulary.label_names)
+
+
+@contextmanager
+def _checkpoints(wishes: FlinkWishes) -> Iterator[Path | None]:
+    """Where checkpoints go. Without a folder Flink would keep them in memory, and fail where they are large."""
+    is_set = any(given.partition("=")[0].strip() == CHECKPOINTS for given in wishes.settings)
+    if wishes.checkpoints is not None or is_set:
+        yield wishes.checkpoints
+    elif wishes.cluster != "local":
+        raise SettingError("--cluster needs --checkpoints: a folder that all of its machines reach")
+    else:
+        with TemporaryDirectory(prefix="kvec-checkpoints-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
 
 
 def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
@@ -106,7 +128,7 @@ def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
         ),
     }
     if wishes.checkpoints is not None:
-        settings["execution.checkpointing.dir"] = wishes.checkpoints.resolve().as_uri()
+        settings[CHECKPOINTS] = wishes.checkpoints.resolve().as_uri()
     if wishes.start_from is not None:
         settings["execution.state-recovery.path"] = newest_state(wishes.start_from.resolve()).as_uri()
     if wishes.cluster != "local":
@@ -122,24 +144,23 @@ def settings_of(wishes: FlinkWishes, is_files: bool) -> dict[str, str]:
     return settings
 
 
-def _execute(plan: Plan, wishes: FlinkWishes) -> int:
-    job = None
-    try:
-        env = build(plan)
-        job = env.execute_async(plan.settings["pipeline.name"])
-        say(f"job {job.get_job_id()} runs on {wishes.cluster}; its decisions go to {wishes.sink}")
-        if wishes.detach:
-            return 0
-        with Turning(Path(wishes.sink)) if wishes.sink_format == "parquet" else nullcontext():
+def _execute(plan: Plan, wishes: FlinkWishes, label_names: Sequence[str]) -> int:
+    is_parquet = wishes.sink_format == "parquet"
+    with Turning(Path(wishes.sink), label_names) if is_parquet else nullcontext():
+        job = None
+        try:
+            env = build(plan)
+            job = env.execute_async(plan.settings["pipeline.name"])
+            say(f"job {job.get_job_id()} runs on {wishes.cluster}; its decisions go to {wishes.sink}")
+            if wishes.detach:
+                return 0
             job.get_job_execution_result().result()
-    except KeyboardInterrupt:
-        if job is not None:
-            job.cancel().result()
-        raise
-    except KvecError:
-        raise
-    except Exception as error:  # py4j's, of whatever the cluster says
-        raise DataError(f"Flink: {explained(str(error))}") from None
+        except KeyboardInterrupt:
+            if job is not None:
+                job.cancel().result()
+            raise
+        except Exception as error:  # py4j's, of whatever the cluster says
+            raise DataError(f"Flink: {explained(str(error))}") from None
     say(f"the job has ended; all decisions are in {wishes.sink}")
     return 0
 
@@ -157,7 +178,8 @@ def explained(trace: str) -> str:
         return "kafka:// needs Flink's connector, which is a jar of its own: --jar flink-sql-connector-kafka-….jar"
     if "Cannot map checkpoint/savepoint state" in trace:
         return (
-            "the state of --from is of another --source, or of files that have changed; name that, or leave out --from"
+            "the state of --from is of another --source, of files that have changed, or was split in another way "
+            "(--split-tangles, --split-by); name that, or leave out --from"
         )
     if "Connection refused" in trace:
         return f"{cause}; is the JobManager running there?"

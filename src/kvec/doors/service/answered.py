@@ -6,7 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-MOST_BYTES = 16 << 20  # of all that is kept
+MOST_BYTES = 64 << 20  # of all that is kept
+YOUNG = 150.0  # seconds for which every key is kept: longer than a client tries again
+MOST = 10  # times as many keys as are kept at least; more young ones are refused
 
 
 class Answer(NamedTuple):
@@ -16,6 +18,7 @@ class Answer(NamedTuple):
     first: int  # number of the first decision
     n: int  # decisions
     refused: bytes = b"[]"  # JSON
+    at: float = 0.0  # by the wall clock
 
     def body(self, decisions: Sequence[bytes]) -> bytes:
         """The answer as JSON; of decisions that the log has let go of, only how many they were is told."""
@@ -26,7 +29,7 @@ class Answer(NamedTuple):
 
 
 class Answered:
-    """The answers to the newest keys, bounded in number and in bytes."""
+    """The answers to the newest keys, and to all that are young; bounded in number and in bytes."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -39,23 +42,36 @@ class Answered:
     def __getitem__(self, key: str) -> Answer:
         return self._answers[key]
 
+    def is_full(self, now: float) -> bool:
+        """Whether a new key would drive out one that is young, so that a request tried again could be taken twice."""
+        self._make_room(now)
+        return len(self._answers) >= MOST * self._keep or self._bytes >= MOST_BYTES
+
     def add(self, key: str, answer: Answer) -> None:
-        """Keep an answer; the oldest ones make room."""
+        """Keep an answer; old ones make room."""
         self._answers[key] = answer
         self._bytes += _size(key, answer)
-        while len(self._answers) > self._keep or (self._bytes > MOST_BYTES and len(self._answers) > 1):
+        self._make_room(answer.at)
+
+    def _make_room(self, now: float) -> None:
+        while len(self._answers) > self._keep or self._bytes > MOST_BYTES // 2:
+            if now - next(iter(self._answers.values())).at <= YOUNG:
+                break
             self._bytes -= _size(*self._answers.popitem(last=False))
 
     def to_plain(self) -> list[list[Any]]:
         """Plain data, as `restore` reads it."""
-        return [[key, *answer[:3], answer.refused.decode()] for key, answer in self._answers.items()]
+        return [
+            [key, answer.taken, answer.first, answer.n, answer.refused.decode(), answer.at]
+            for key, answer in self._answers.items()
+        ]
 
     def restore(self, plain: Iterable[Sequence[Any]]) -> None:
         """Keep what `to_plain` told, and nothing else."""
         self._answers.clear()
         self._bytes = 0
-        for key, taken, first, n, refused in plain:
-            self.add(key, Answer(taken, first, n, refused.encode()))
+        for key, taken, first, n, refused, at in plain:
+            self.add(key, Answer(taken, first, n, refused.encode(), at))
 
 
 def _size(key: str, answer: Answer) -> int:

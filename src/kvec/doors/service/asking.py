@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kvec.doors.service.answered import Answer, Answered
 from kvec.doors.service.bodies import Row, rows_of
 from kvec.doors.service.bounds import Bounds
-from kvec.doors.service.problems import Refusal
+from kvec.doors.service.problems import Refusal, busy
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,13 @@ class Ask:
 
 
 def parted(
-    asks: Sequence[Ask], answered: Answered, bounds: Bounds
+    asks: Sequence[Ask], answered: Answered, bounds: Bounds, wall: float
 ) -> tuple[dict[str, Ask], list[tuple[Ask, Answer | str]]]:
     """Requests that are new, by a name of each, and those that came before: with the answer, or the name of a new one.
 
-    What cannot be read at all hears so at once.
+    What cannot be read at all hears so at once, and so do new keys where too many are remembered.
     """
+    is_full = answered.is_full(wall)
     fresh: dict[str, Ask] = {}
     again: list[tuple[Ask, Answer | str]] = []
     for number, ask in enumerate(asks):
@@ -61,6 +62,8 @@ def parted(
             again.append((ask, answered[ask.key]))
         elif ask.key and ask.key in fresh:
             again.append((ask, ask.key))
+        elif ask.key and is_full:
+            ask.done(busy("too many idempotency keys are young; try again soon"))
         else:
             try:
                 ask.rows = rows_of(ask.body, ask.form, bounds)

@@ -48,11 +48,11 @@ class DecisionLog:
             self._outlet.write_bytes(b"\n".join(lines) + b"\n")
             self._n_in_file += len(lines)
 
-    def since(self, after: int, most: int = 1024) -> list[bytes]:
-        """Decisions after this number, at most so many; of those that are gone nothing is said."""
-        first, lines = self._held
+    def since(self, after: int, most: int = 1024) -> tuple[int, list[bytes]]:
+        """Decisions after this number, at most so many, and the number of the first: another where some are gone."""
+        first, lines = self._held  # read once: another thread may put others there
         start = max(after + 1 - first, 0)
-        return lines[start : start + most]
+        return first + start, lines[start : start + most]
 
     def between(self, first: int, n: int) -> list[bytes]:
         """So many decisions from this number on, as far as they are there."""

@@ -5,20 +5,25 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kvec.doors.service.problems import KIND, Refusal
+from kvec.doors.service.problems import Refusal
 from kvec.doors.service.service import Service
 from kvec.words.errors import SettingError
 
-HEALTH = ("/v1/healthz", "/v1/readyz", "/healthz", "/readyz")
-OPEN = ("/", *HEALTH, "/v1/openapi.json")  # without a token; and what lies under /assets/
+OPEN = (
+    "/",
+    "/v1/healthz",
+    "/v1/readyz",
+    "/healthz",
+    "/readyz",
+    "/v1/openapi.json",
+)  # without a token; and what lies under /assets/
 LEAST_TOKEN = 16  # characters
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -76,7 +81,7 @@ class Guard:
             self._require_allowed(scope)
             await self._app(scope, receive, sending)
         except Refusal as refusal:
-            await refuse(refusal, scope, sending)
+            await refusal.response()(scope, receive, sending)  # to a WebSocket too
         finally:
             if status:  # of a WebSocket only where it is refused
                 client = (scope.get("client") or ["?"])[0]
@@ -109,22 +114,6 @@ class Guard:
         if found := getattr(scope.get("route"), "path", ""):
             return str(found)
         return next((str(getattr(r, "path", "")) for r in self._routes if r.matches(scope)[0] != Match.NONE), "")
-
-
-async def refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
-    """Send a refusal, to a WebSocket too."""
-    prefix = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
-    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
-        await send({"type": "websocket.close", "code": 1008})
-        return
-    headers: list[Any] = [(b"content-type", KIND.encode()), (b"content-length", str(len(refusal.body)).encode())]
-    headers += _encoded(refusal.headers.items())
-    await send({"type": f"{prefix}.start", "status": refusal.status, "headers": headers})
-    await send({"type": f"{prefix}.body", "body": refusal.body})
-
-
-def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode(), value.encode()) for name, value in headers]
 
 
 def _name(host: str) -> str:

@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 
 from kvec.doors.service.asking import Ask
 from kvec.doors.service.bounds import Bounds
-from kvec.doors.service.problems import Refusal
+from kvec.doors.service.problems import RETRY, Refusal, busy
 from kvec.doors.service.served import Served
 
 TICK = 1.0  # seconds
 MOST_ASKS, MOST_BYTES = 256, 256 << 10  # requests that are taken together
 BYTES_WAITING = 4  # bodies of the largest size that may wait
 MOST_CALLS = 256  # other wishes that may wait
-RETRY = "1"  # seconds after which to try again where the queue is full
 
 T = TypeVar("T")
 
@@ -184,8 +183,3 @@ class Hub:
             if served.log.newest != self._told.get(name, 0):
                 self._told[name] = served.log.newest
                 self.on_news(name)
-
-
-def busy(detail: str = "too many requests wait already; try again soon", **headers: str) -> Refusal:
-    """What is told where there is no room."""
-    return Refusal(429, detail, {"Retry-After": RETRY, **headers})

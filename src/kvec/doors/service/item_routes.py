@@ -70,11 +70,12 @@ async def _streamed(request: Request, service: Service, served: Served) -> Settl
                 if not is_over and not line_break and len(rest) > bounds.max_line:
                     raise Refusal(413, f"a line is longer than {bounds.max_line:,} bytes", CLOSE)
                 if whole.strip():
+                    n_more = sum(1 for line in whole.split(b"\n") if line.strip())
+                    if n_rows + n_more > bounds.max_items:
+                        raise Refusal(413, f"more than {bounds.max_items:,} rows; send the rest in parts", CLOSE)
                     settled = await _patiently(service, served, whole, is_first=not parts)
                     parts.append(_moved(settled, n_rows))
-                    n_rows += sum(1 for line in whole.split(b"\n") if line.strip())
-                    if n_rows > bounds.max_items and not is_over:
-                        raise Refusal(413, f"more than {bounds.max_items:,} rows", CLOSE)
+                    n_rows += n_more
     except Refusal as refusal:
         refusal.more |= {"taken": sum(part.answer.taken for part in parts), "row": n_rows}
         raise
@@ -147,10 +148,11 @@ async def _since(service: Service, served: Served, after: int) -> AsyncIterator[
     """Decisions after a number as they fall; None where nothing is new for a while, none at all where some are gone."""
     while not service.is_stopping:
         news = service.news(served)
-        if after + 1 < served.log.oldest:
+        first, found = served.log.since(after)
+        if first != after + 1:
             yield []
             return
-        lines = list(enumerate(served.log.since(after), after + 1))
+        lines = list(enumerate(found, first))
         if lines:
             after = lines[-1][0]
             yield lines
@@ -245,7 +247,11 @@ async def _answer(message: bytes, service: Service, served: Served) -> bytes:
         return b""
     key = found.get("id", "")
     require_key(key, "id")
-    settled = await service.take(served, orjson.dumps(found["items"]), JSON, key)
+    try:
+        items = orjson.dumps(found["items"])
+    except orjson.JSONEncodeError:  # it can be read deeper than it can be written
+        raise Refusal(422, "the items are nested too deeply", field="items") from None
+    settled = await service.take(served, items, JSON, key)
     answer = settled.answer
     return b'{"taken":%d,"refused":%b,"id":%b}' % (answer.taken, answer.refused, orjson.dumps(key))
 
@@ -255,7 +261,8 @@ async def _push(socket: WebSocket, service: Service, served: Served, after: int,
         if lines is None:
             continue
         if not lines:
-            await socket.send_text(f'{{"gone":{{"oldest":{served.log.oldest}}}}}')
+            async with sending:
+                await socket.send_text(f'{{"gone":{{"oldest":{served.log.oldest}}}}}')
             return
         for _, line in lines:
             async with sending:

@@ -14,24 +14,28 @@ import polars as pl
 
 from kvec.doors.service.traces import Trace
 from kvec.words.errors import DataError, ModelError
+from kvec.words.schema import Field, Schema
 
 FILE = "labels.sqlite"
 MOST_ROWS = 1_000_000  # sequences, the newest
+SLACK = 10_000  # more than that, before the oldest go
 _TABLE = """
 CREATE TABLE IF NOT EXISTS labels (
     number INTEGER PRIMARY KEY AUTOINCREMENT, tangle TEXT NOT NULL, key TEXT NOT NULL, sequence INTEGER NOT NULL,
     label TEXT NOT NULL, labelled_at REAL NOT NULL, decided TEXT, probability REAL, n_observed INTEGER, reason TEXT,
-    n INTEGER, decided_at REAL, items TEXT NOT NULL, UNIQUE (tangle, key, sequence)
+    n INTEGER, decided_at REAL, items TEXT NOT NULL, is_whole INTEGER NOT NULL, UNIQUE (tangle, key, sequence)
 )
 """
+_SCHEMA = "CREATE TABLE IF NOT EXISTS schema (plain TEXT NOT NULL)"
 _SAID = ("decided", "probability", "n_observed", "reason", "n", "decided_at")
 _LONGER = "CASE WHEN length(excluded.items) > length(items) THEN excluded.items ELSE items END"
 _ADD = f"""
-INSERT INTO labels (tangle, key, sequence, label, labelled_at, {", ".join(_SAID)}, items)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO labels (tangle, key, sequence, label, labelled_at, {", ".join(_SAID)}, items, is_whole)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tangle, key, sequence) DO UPDATE SET
     number = (SELECT max(number) + 1 FROM labels), label = excluded.label, labelled_at = excluded.labelled_at,
-    {", ".join(f"{name} = coalesce(excluded.{name}, {name})" for name in _SAID)}, items = {_LONGER}
+    {", ".join(f"{name} = coalesce(excluded.{name}, {name})" for name in _SAID)}, items = {_LONGER},
+    is_whole = max(is_whole, excluded.is_whole)
 """
 _ITS = "WHERE tangle = ? AND key = ? AND sequence = ?"
 
@@ -54,12 +58,15 @@ class LabelStore:
     Names are kept as JSON, so that 1 and "1" differ.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: Schema) -> None:
         self._path = path
         try:
             self._base = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._base.execute("PRAGMA journal_mode = WAL")
             self._base.execute(_TABLE)
+            self._base.execute(_SCHEMA)
+            self._base.execute("DELETE FROM schema")
+            self._base.execute("INSERT INTO schema VALUES (?)", (json.dumps(schema.to_dict()),))
         except sqlite3.Error as error:
             raise ModelError(f"{path}: cannot keep labels here: {error}") from None
 
@@ -67,10 +74,17 @@ class LabelStore:
         """Add labels, with what was decided and the items as far as they are known; the number of the last one."""
         with self._at_once():
             for name, label, said, trace, now in rows:
-                self._base.execute(_ADD, (*_named(name), label, now, *_cells(said), _items(trace)))
-            last = int(self._base.execute("SELECT coalesce(max(number), 0) FROM labels").fetchone()[0])
-            self._base.execute("DELETE FROM labels WHERE number <= ?", (last - MOST_ROWS,))
-        return last
+                self._base.execute(_ADD, (*_named(name), label, now, *_cells(said), *_items(trace)))
+            first, last = self._base.execute(
+                "SELECT coalesce(min(number), 0), coalesce(max(number), 0) FROM labels"
+            ).fetchone()
+            if last - first >= MOST_ROWS + SLACK:  # or fewer, where labels came again
+                n = self._base.execute("SELECT count(*) FROM labels").fetchone()[0]
+                self._base.execute(
+                    "DELETE FROM labels WHERE number IN (SELECT number FROM labels ORDER BY number LIMIT ?)",
+                    (max(n - MOST_ROWS, 0),),
+                )
+        return int(last)
 
     def add_said(self, name: tuple[Any, Any, int], said: Said) -> None:
         """Add what was decided of a sequence whose label came first."""
@@ -83,9 +97,9 @@ class LabelStore:
         with self._at_once():
             for trace in traces:
                 name = (trace.tangle, trace.key, trace.sequence)
-                items = _items(trace)
-                told = f"UPDATE labels SET items = ? {_ITS} AND length(items) < length(?)"
-                self._base.execute(told, (items, *_named(name), items))
+                items, is_whole = _items(trace)
+                told = f"UPDATE labels SET items = ?, is_whole = ? {_ITS} AND length(items) <= length(?)"
+                self._base.execute(told, (items, is_whole, *_named(name), items))
 
     def since(self, number: int) -> Iterator[tuple[int, tuple[Any, Any, int], str]]:
         """Labels behind the one of this number, in the order in which they came."""
@@ -115,8 +129,9 @@ def _named(name: tuple[Any, Any, int]) -> tuple[str, str, int]:
     return json.dumps(tangle), json.dumps(key), sequence
 
 
-def _items(trace: Trace | None) -> str:
-    return orjson.dumps([] if trace is None else [[one.time, one.value] for one in trace.traced()]).decode()
+def _items(trace: Trace | None) -> tuple[str, bool]:
+    """The first items of a sequence as JSON, and whether they are all of it."""
+    return ("[]", False) if trace is None else (orjson.dumps(trace.head).decode(), trace.is_whole)
 
 
 def _cells(said: Said | None) -> tuple[Any, ...]:
@@ -139,20 +154,52 @@ def labels_in(state: Path, model: str | None) -> Path:
     raise DataError(f"{state}: no labels were kept here; name the --state folder of kvec serve, or one in it")
 
 
-def labelled_items(path: Path) -> pl.DataFrame:
-    """The items of all labelled sequences as a table: tangle, key, sequence, time, their values, and the label."""
+class Labelled(NamedTuple):
+    """Labelled sequences as a table, how it is read, and how many were left out."""
+
+    table: pl.DataFrame
+    schema: Schema
+    left_out: int  # sequences of which too little is known
+
+
+def labelled_items(path: Path) -> Labelled:
+    """The items of all labelled sequences that are known from their first one, at least up to their decision.
+
+    Columns: tangle, key, time, order of arrival, end mark, values, label. Later sequences of a key are keys as well.
+    """
     try:
         base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        rows = base.execute("SELECT tangle, key, sequence, label, items FROM labels ORDER BY number").fetchall()
+        rows = base.execute(
+            "SELECT tangle, key, sequence, label, n_observed, items, is_whole FROM labels ORDER BY number"
+        ).fetchall()
+        schema = Schema.from_dict(json.loads(base.execute("SELECT plain FROM schema").fetchone()[0]))
         base.close()
     except sqlite3.Error as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
-    found = []
-    for tangle, key, sequence, label, items in rows:
-        names = {"tangle": str(json.loads(tangle)), "key": str(json.loads(key)), "sequence": sequence}
-        for time, value in orjson.loads(items):
-            found.append({**names, "time": time, **_as_text(value), "label": label})
-    return pl.DataFrame(found, infer_schema_length=None)
+    found: list[dict[str, Any]] = []
+    left_out = 0
+    for tangle, key, sequence, label, n_observed, content, is_whole in rows:
+        items = orjson.loads(content)
+        if len(items) < (n_observed or 1):
+            left_out += 1
+            continue
+        key = f"{json.loads(key)}#{sequence}" if sequence else str(json.loads(key))
+        names = {"tangle": str(json.loads(tangle)), "key": key}
+        for place, (time, order, value) in enumerate(items, 1):
+            is_end = bool(is_whole) and place == len(items)
+            more = {"time": time, "order": order, "is_end": is_end}
+            found.append({**names, **more, **_as_text(value), "label": label})
+    return Labelled(pl.DataFrame(found, infer_schema_length=None), _reading(schema), left_out)
+
+
+def _reading(schema: Schema) -> Schema:
+    """How the table of labelled items is read: as the model's own, by the names that its columns have there."""
+    values = tuple(Field(one.name, kind=one.kind, bins=one.bins) for one in schema.values)
+    return Schema(
+        key=("key",), values=values, labels=("label",), tangle="tangle", time="time" if schema.time else "",
+        order="order", end="is_end", session=schema.session, session_gap=schema.session_gap, match=schema.match,
+        expiry=schema.expiry,
+    )  # fmt: skip
 
 
 def _as_text(value: dict[str, Any]) -> dict[str, Any]:

@@ -101,10 +101,24 @@ async def post_dial(request: Request) -> Response:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if name not in TARGETS or not (is_number or (name == "cost_per_error" and isinstance(value, dict))):
             raise Refusal(422, f"each entry must be a number under one of {', '.join(TARGETS)}", field=name[:80])
-    version = await service.apart(lambda: served.version.aimed(target))
-    if version.point != served.version.point:
-        await service.call(lambda: served.take_over(version, is_turned=True))
+    while not await _is_turned(service, served, target):
+        pass
     return _json({"point": served.version.told(served.version.point), "model": served.name})
+
+
+async def _is_turned(service: Service, served: Served, target: dict[str, Any]) -> bool:
+    """Turn the dial of the version that decides now; not done where another one takes over meanwhile."""
+    before = served.version
+    version = await service.apart(lambda: before.aimed(target))
+
+    def turn() -> bool:
+        if served.version is not before:
+            return False
+        if version.point != before.point:
+            served.take_over(version, is_turned=True)
+        return True
+
+    return await service.call(turn)
 
 
 async def post_reload(request: Request) -> Response:
@@ -117,10 +131,14 @@ async def post_reload(request: Request) -> Response:
 async def reload(service: Service, served: Served) -> bool:
     """Let the model that is in the folder now take over; whether it is another one, or at another point."""
     version = await service.apart(service.origins[served.name].read)
-    if served.is_started_with(version):
-        return False
-    await service.call(lambda: served.take_over(version))
-    return True
+
+    def take_over() -> bool:
+        if served.is_started_with(version):
+            return False
+        served.take_over(version)
+        return True
+
+    return await service.call(take_over)
 
 
 async def post_labels(request: Request) -> Response:

@@ -12,6 +12,7 @@ import orjson
 from starlette.responses import Response
 
 KIND = "application/problem+json"
+RETRY = "1"  # seconds after which to try again where there is no room
 
 
 class Refusal(Exception):
@@ -32,6 +33,11 @@ class Refusal(Exception):
     def response(self) -> Response:
         """The problem as an answer."""
         return Response(self.body, self.status, self.headers, KIND)
+
+
+def busy(detail: str = "too many requests wait already; try again soon", **headers: str) -> Refusal:
+    """What is told where there is no room."""
+    return Refusal(429, detail, {"Retry-After": RETRY, **headers})
 
 
 def place_of(error: BaseException) -> str:

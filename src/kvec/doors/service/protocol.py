@@ -56,6 +56,11 @@ def protocol_of(bounds: Bounds) -> type[HttpToolsProtocol]:
                 self._timer.cancel()
             super().on_headers_complete()
 
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self.cycle.response_complete and self.cycle.more_body:  # nobody reads what is left of the body
+                self._wait()
+
         def pause_writing(self) -> None:
             super().pause_writing()
             self._stuck = self.loop.call_later(bounds.timeout, self.transport.abort)
@@ -68,6 +73,10 @@ def protocol_of(bounds: Bounds) -> type[HttpToolsProtocol]:
         def _begin(self) -> None:
             """A head may come from now on, within some time."""
             self._n_head = 0
+            self._wait()
+
+        def _wait(self) -> None:
+            """Close the connection, unless a whole head comes within some time."""
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self.loop.call_later(bounds.timeout, self.transport.close)
@@ -98,17 +107,24 @@ def socket_protocol_of(service: Service) -> type[WebSocketsSansIOProtocol]:
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            if self._holding.hold(self._holding.n + len(data)) or not self.handshake_complete:
+            is_room = self._holding.hold(self._holding.n + len(data))
+            is_fair = self._holding.n <= 2 * service.bounds.max_body  # pings count too while a message is not whole
+            if (is_room and is_fair) or not self.handshake_complete:
                 super().data_received(data)
+                self._let_go()
             else:
                 service.answered("WS", ROUTE, 429, self.client[0] if self.client else "?")
                 self.transport.abort()
 
         async def receive(self) -> Any:
             message = await super().receive()
-            if self.queue.empty():  # of a next message only what came along with this one can be there
-                self._holding.hold(0)
+            self._let_go()
             return message
+
+        def _let_go(self) -> None:
+            """Where no message waits or has begun, hold no more than the beginning of a frame."""
+            if self.queue.empty() and not self.frames:
+                self._holding.hold(len(self.conn.reader.buffer))
 
         def pause_writing(self) -> None:
             super().pause_writing()

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.types import Receive
 
 from kvec.doors.service.bodies import JSON, LINES, parsed
-from kvec.doors.service.hub import busy
-from kvec.doors.service.problems import Refusal
+from kvec.doors.service.problems import Refusal, busy
 from kvec.doors.service.served import Served
 from kvec.doors.service.service import Service
 
@@ -88,10 +87,10 @@ def require_key(key: Any, field: str) -> None:
         raise Refusal(400, f"{field} must be at most {MOST_KEY} printable characters", field=field)
 
 
-def number_of(request: Request, name: str, otherwise: int | None = None) -> int | None:
-    """A whole number from 0 on, of the query."""
+def number_of(request: Request, name: str) -> int | None:
+    """A whole number from 0 on, of the query, if it is there."""
     text = request.query_params.get(name)
-    return otherwise if text is None else require_number(text, name)
+    return None if text is None else require_number(text, name)
 
 
 def require_number(text: str, name: str) -> int:

@@ -57,7 +57,8 @@ class Served:
         self.log = DecisionLog(bounds.keep_decisions, folder)
         self.answered = Answered(bounds.keep_ids)
         self.traces = Traces(bounds.keep_traces)
-        self.truths = Truths(bounds.keep_decisions, None if folder is None else folder / FILE)
+        labels = None if folder is None else folder / FILE
+        self.truths = Truths(bounds.keep_decisions, labels, version.base.schema)
         self._until: float | None = None  # when older models must be done, by the wall clock
         self._n_waiting = self._n_unsaved = self._n_requests = 0
         self._saved = time.monotonic()
@@ -96,7 +97,7 @@ class Served:
             is_other = note.get("bounds") != self._of_rows()
             self._bounds = replace(self._bounds, **note.get("bounds", {}))
         self.log.go_on(note.get("log"))
-        self.truths.restore(self.log.since(0, self._manner.bounds.keep_decisions), note.get("truths"))
+        self.truths.restore(self.log.since(0, self._manner.bounds.keep_decisions)[1], note.get("truths"))
         stream.listen(self.traces)
         self.watcher = Watcher.of(stream, note.get("watched"), awaits_labels=True)
         self._n_waiting = stream.n_waiting
@@ -137,8 +138,9 @@ class Served:
     def take(self, asks: Sequence[Ask]) -> None:
         """Take requests together; each is answered as soon as its own items are decided."""
         with self.health.at_stake():
-            fresh, again = parted(asks, self.answered, self._bounds)
-            settled = self._take_fresh(fresh)
+            wall = time.time()
+            fresh, again = parted(asks, self.answered, self._bounds, wall)
+            settled = self._take_fresh(fresh, wall)
             for ask, found in again:
                 if isinstance(found, Answer):
                     ask.done(Settled(found, self.log.between(found.first, found.n)))
@@ -146,9 +148,8 @@ class Served:
                     ask.done(settled[found])
             self._count()
 
-    def _take_fresh(self, asks: Mapping[str, Ask]) -> dict[str, Settled]:
+    def _take_fresh(self, asks: Mapping[str, Ask], wall: float) -> dict[str, Settled]:
         """Take requests that were not here before: on the disk first, then one by one."""
-        wall = time.time()
         if asks:
             numbered = enumerate(asks.values(), self._n_requests)
             self._journal(Entry(wall, [Arrived(n, a.body, 0, a.key, "", a.form) for n, a in numbered]))
@@ -185,7 +186,7 @@ class Served:
             refused += [{"row": number, "detail": why} for number, why in unfit.items()]
         lines = self._tell(decisions, wall, [item for _, item in items])
         told = kept_json(refused) if refused else b"[]"
-        answer = Answer(len(items), self.log.newest - len(lines) + 1, len(lines), told)
+        answer = Answer(len(items), self.log.newest - len(lines) + 1, len(lines), told, wall)
         if key:
             self.answered.add(key, answer)
         self.meters.taken(self.name, len(items), len(refused))

@@ -169,14 +169,19 @@ class _Server(uvicorn.Server):
             self._reloading = asyncio.get_running_loop().create_task(self._reload_all())
 
     async def _reload_all(self) -> None:
-        try:
-            if self._wishes.token_file is not None:
+        """Read tokens and models again; one that cannot be read does not hold up the others."""
+        if self._wishes.token_file is not None:
+            try:
                 self._service.tokens = read_tokens(self._wishes.token_file)
-            for name, served in self._service.hub.served.items():
+                say(f"{len(self._service.tokens)} tokens were read again")
+            except Exception as error:
+                say(f"tokens stay as they were: {error}")
+        for name, served in self._service.hub.served.items():
+            try:
                 is_changed = await reload(self._service, served)
                 say(f"{name}: " + ("the new model takes over" if is_changed else "the model has not changed"))
-        except Exception as error:
-            say(f"cannot read again: {error}")
+            except Exception as error:
+                say(f"{name}: cannot be read again: {error}")
 
 
 # -- what was wished for ------------------------------------------------------------------------------------------

@@ -17,11 +17,12 @@ from kvec.tangle.live import Booked, Live
 from kvec.tangle.vocabulary import FIRST_KNOWN
 from kvec.words.items import Decision, Key, TangleId
 
-MOST_ITEMS = 256  # of a key, the newest
+MOST_ITEMS = 256  # of a key, the newest, and as many of the first
 ITEMS_PER_KEY = 32  # over all keys, on the average
 
 Name = tuple[TangleId, Key]
 Kept = tuple[int, float | None, Mapping[str, Any], float, bytes]  # as `Traced`, with the probabilities as bytes
+First = tuple[float | None, int, Mapping[str, Any]]  # time, place in the tangle, value
 
 
 class Traced(NamedTuple):
@@ -45,9 +46,16 @@ class Trace:
     session: int = -1  # so many sessions before the newest one
     session_value: Any = None
     items: deque[Kept] = field(default_factory=lambda: deque(maxlen=MOST_ITEMS))
+    head: list[First] = field(default_factory=list)  # its first items; none where its beginning was not heard
     decision: Decision | None = None
-    is_over: bool = False
+    is_over: bool = False  # nothing more comes to it: the sequence has ended, or the trace had to make room
+    has_ended: bool = False
     is_awaited: bool = False  # by a label that came before all of its items
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the head is all of the sequence."""
+        return self.has_ended and bool(self.items) and len(self.head) == self.items[-1][0] + 1
 
     def traced(self) -> list[Traced]:
         """The items that are kept, oldest first."""
@@ -90,6 +98,8 @@ class Traces:
             if len(trace.items) < MOST_ITEMS:
                 self._n_items += 1
             item = one.item
+            if len(trace.head) == one.position < MOST_ITEMS:
+                trace.head.append((item.time, one.arrival, item.value))
             trace.items.append((one.position, item.time, item.value, halt, raw[start : start + width]))
             start += width
             if watches:
@@ -110,6 +120,7 @@ class Traces:
                 watch.add_ended(Ended(n_observed, live.n_items, live.decision.reason.value))
         trace = self.find(live.tangle.id, live.key)
         if trace is not None and trace.sequence == live.number:
+            trace.has_ended = True
             self._end(trace)
 
     def decided(self, decisions: Sequence[Decision], first: int) -> None:

@@ -15,6 +15,7 @@ from kvec.doors.service.label_store import LabelStore, Said
 from kvec.doors.service.names import names_meant
 from kvec.doors.service.traces import Trace
 from kvec.words.items import Decision, Key, TangleId
+from kvec.words.schema import Schema
 
 MOST_PENDING = 100_000  # labels of sequences that are not decided yet, the newest
 MOST_SEQUENCE = 2**63 - 1  # that the store can hold
@@ -27,13 +28,13 @@ Name = tuple[TangleId, Key, int]
 class Truths:
     """Joins labels and decisions, whichever comes first."""
 
-    def __init__(self, keep: int, path: Path | None) -> None:
+    def __init__(self, keep: int, path: Path | None, schema: Schema) -> None:
         self._keep = keep
-        self._store = None if path is None else LabelStore(path)
+        self._store = None if path is None else LabelStore(path, schema)
         self._said: OrderedDict[Name, Said] = OrderedDict()
         self._newest: dict[tuple[TangleId, Key], int] = {}  # the newest decided sequence of a key
         self._pending: OrderedDict[Name, str] = OrderedDict()
-        self._judged: OrderedDict[Name, None] = OrderedDict()  # that were counted
+        self._judged: OrderedDict[Name, str] = OrderedDict()  # that were counted, by which label
         self.n_right = self.n_labelled = 0
         self._up_to = 0  # the newest row of the store that was counted
 
@@ -50,7 +51,7 @@ class Truths:
             self._note((one["tangle"], one["key"], one["sequence"]), said)
         if plain is not None:
             self.n_right, self.n_labelled, self._up_to = plain["n_right"], plain["n_labelled"], plain["up_to"]
-            self._judged = OrderedDict.fromkeys((t, k, s) for t, k, s in plain["judged"])
+            self._judged = OrderedDict(((t, k, s), label) for t, k, s, label in plain["judged"])
             self._pending = OrderedDict(((t, k, s), label) for t, k, s, label in plain["pending"])
 
     def catch_up(self, judge: Judge) -> None:
@@ -64,7 +65,7 @@ class Truths:
         """Plain data, as `restore` reads it."""
         return {
             "n_right": self.n_right, "n_labelled": self.n_labelled, "up_to": self._up_to,
-            "judged": [list(name) for name in self._judged],
+            "judged": [[*name, label] for name, label in self._judged.items()],
             "pending": [[*name, label] for name, label in self._pending.items()],
         }  # fmt: skip
 
@@ -144,10 +145,13 @@ class Truths:
             self._pending.popitem(last=False)
 
     def _count(self, name: Name, said: Said, label: str, judge: Judge) -> None:
-        """Count a labelled decision, once."""
-        if name in self._judged:
+        """Count a labelled decision: by its newest label, and to the judge by its first."""
+        before = self._judged.get(name)
+        if before is not None:
+            self._judged[name] = label
+            self.n_right += (said.label == label) - (said.label == before)
             return
-        self._judged[name] = None
+        self._judged[name] = label
         if len(self._judged) > self._keep:
             self._judged.popitem(last=False)
         self.n_labelled += 1
