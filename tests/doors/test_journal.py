@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvec.doors.journal import Entry, Journal
+from kvec.doors.journal import LEAST_ROOM, Entry, Journal
 from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import ModelError
 
@@ -104,6 +106,36 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path, which: int) -> None:
         assert path.read_bytes() == damaged
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot give a file room ahead")
+def test_what_a_kill_leaves_has_room_behind_it_that_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    entries, whole, starts = three(path)
+    path.unlink()
+    journal = Journal(path)
+    for entry in entries:
+        journal.add(entry)
+    left = path.read_bytes()
+    assert left.startswith(whole) and len(left) > len(whole) + LEAST_ROOM // 2 and not left[len(whole) :].strip(b"\0")
+    assert list(Journal(path).entries()) == entries
+    assert path.read_bytes() == whole
+    for size in range(starts[2] + 16, len(whole.rstrip(b"\0"))):  # torn in the content of the last
+        path.write_bytes(whole[:size] + bytes(len(left) - size))
+        assert list(Journal(path).entries()) == entries[:2]
+        assert path.read_bytes() == whole[: starts[2]]
+    journal.close()
+
+
+def test_a_disk_without_room_ahead_is_written_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not here")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    path = tmp_path / "journal"
+    entries, whole, _ = three(path)
+    journal = filled(path, entries)
+    assert path.read_bytes() == whole and list(journal.entries()) == entries
+
+
 def test_a_disk_that_takes_a_little_at_a_time_gets_all(tmp_path: Path) -> None:
     class Slow(FileIO):
         def write(self, data: Any) -> int:
@@ -111,7 +143,7 @@ def test_a_disk_that_takes_a_little_at_a_time_gets_all(tmp_path: Path) -> None:
 
     entries = [Entry(1.0, [Arrived(1, b"one line")]), Entry(2.0, [])]
     journal = Journal(tmp_path / "journal")
-    journal._file = Slow(journal.path, "a")
+    journal._file = Slow(journal.path, "w")
     for entry in entries:
         journal.add(entry)
     journal.close()

@@ -25,7 +25,9 @@ from kvec.doors.service.versions import Version
 
 
 def kept_files(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.startswith(FILE)}
+    """What is kept; journals without the room ahead that an open one has."""
+    files = [file for file in folder.iterdir() if not file.name.startswith(FILE)]
+    return {file.name: file.read_bytes().rstrip(b"\0" if file.name.startswith("journal") else b"") for file in files}
 
 
 def full(*_: Any, **__: Any) -> None:
