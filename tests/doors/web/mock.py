@@ -192,7 +192,8 @@ class Feed:
 
     def replay(self) -> dict[str, Any]:
         state = "playing" if self.is_playing else "paused"
-        return {"state": state, "speed": self.speed, "position": len(self.taken), "length": 5000}
+        place = {"position": len(self.taken), "length": 5000}
+        return {"state": state, "speed": self.speed, **place, "model": "default"}
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -57,7 +57,7 @@ function greet(hello) {
   showCard(hello.card);
   if (!isGreeted) {
     offerModels();
-    replay.look();
+    replay.look(hello.card.name);
   }
   isGreeted = true;
 }
