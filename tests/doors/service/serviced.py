@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,19 @@ def without(decisions: Iterable[dict[str, Any]], *names: str) -> list[dict[str, 
 
 @asynccontextmanager
 async def asked(
-    trained: Trained, folder: Path | None = None, bounds: Bounds | None = None, **given: Any
-) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
-    """A client of an application that runs in this process."""
+    trained: Trained, folder: Path | None = None, bounds: Bounds | None = None,
+    others: Mapping[str, Trained] | None = None, **given: Any,
+) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:  # fmt: skip
+    """A client of an application that runs in this process, with further models by their names."""
     bounds = bounds or Bounds()
-    served = opened(trained, folder, bounds)
-    hub = Hub({"default": served}, bounds)
-    service = Service(hub, bounds, served.meters, {"default": Origin(Path(trained.model))}, **given)
-    served.meters.read(hub.facts, lambda: hub.n_waiting)
+    first = opened(trained, folder, bounds)
+    origins = {"default": Origin(Path(trained.model))}
+    origins |= {name: Origin(Path(other.model)) for name, other in (others or {}).items()}
+    manner = Manner(bounds, {})
+    more = {name: Served(name, origins[name].read(), manner, None, first.meters) for name in others or {}}
+    hub = Hub({"default": first, **more}, bounds)
+    service = Service(hub, bounds, first.meters, origins, **given)
+    first.meters.read(hub.facts, lambda: hub.n_waiting)
     app = build(service)
     service.begin()
     hub.start()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.doors.made import Trained
@@ -13,17 +13,19 @@ from tests.doors.service.processes import PATIENCE, Serving
 
 from kvec.doors.service.openapi import document
 
+requests = pytest.importorskip("requests")  # schemathesis brings it
 schemathesis = pytest.importorskip("schemathesis")
 checks = pytest.importorskip("schemathesis.checks")
 
-ENDLESS = r"^/v1/(decisions|watch)$"  # answers that go on; they are asked in test_process
-schema = schemathesis.openapi.from_dict(document()).exclude(path_regex=ENDLESS)
+ENDLESS = r"^/v1/(decisions|watch)$"  # answers that go on
+schema = schemathesis.openapi.from_dict(document())
+asking = settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @schemathesis.serializer("application/x-ndjson")
 def as_lines(_: Any, value: Any) -> bytes:
     """A body of lines: text as it is, anything else as JSON."""
-    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else orjson.dumps(value, default=str)
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else json.dumps(value, default=str).encode()
 
 
 @pytest.fixture(scope="module", params=["without a state", "with a state"])
@@ -35,12 +37,41 @@ def address(lively: Trained, tmp_path_factory: pytest.TempPathFactory, request: 
     assert not [line for line in serving.lines if "failed" in line or "start the service again" in line]
 
 
-@schema.parametrize()
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@schema.exclude(path_regex=ENDLESS).parametrize()
+@asking
 def test_every_answer_is_as_told(address: str, case: Any) -> None:
     answer = case.call(base_url=address, timeout=PATIENCE)
     case.validate_response(answer, checks=[checks.not_a_server_error])
-    told = case.operation.definition.raw["responses"]
-    assert str(answer.status_code) in {*told, "405"}, (answer.status_code, answer.text)
-    if answer.status_code >= 400:
-        assert answer.headers["content-type"][0] == "application/problem+json"
+    require_told(case, answer.status_code, answer.headers["content-type"][0], answer.text)
+
+
+@schema.include(path_regex=ENDLESS).parametrize()
+@asking
+def test_every_stream_begins_as_told_or_is_refused(address: str, case: Any) -> None:
+    with requests.request(**case.as_transport_kwargs(base_url=address), timeout=PATIENCE, stream=True) as answer:
+        kind = answer.headers["content-type"]
+        if answer.status_code == 200:
+            assert kind.startswith("text/event-stream")
+            assert next(answer.iter_content(64))  # the first bytes; it never ends
+            text = ""
+        else:
+            text = answer.text
+    require_told(case, answer.status_code, kind, text)
+
+
+@pytest.mark.parametrize(
+    "path", ["decisions?after=-1", "decisions?after=x", "decisions?model=none", "watch?model=none"]
+)
+def test_streams_refuse_wrong_parameters(address: str, path: str) -> None:
+    answer = requests.get(f"{address}/v1/{path}", timeout=PATIENCE)
+    assert answer.status_code in (400, 404)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["field"] in ("after", "model")
+
+
+def require_told(case: Any, status: int, kind: str, text: str) -> None:
+    """An answer must be one that the OpenAPI names, and a refusal a problem."""
+    assert status < 500, (status, text)
+    assert str(status) in {*case.operation.definition.raw["responses"], "405"}, (status, text)
+    if status >= 400:
+        assert kind == "application/problem+json"

@@ -37,7 +37,7 @@ class Feed:
         self.lock = threading.Condition()
         self.source, self.speed, self.is_replay = source, speed, is_replay
         self.is_playing, self.is_over = is_playing, False
-        self.steps = 0
+        self.steps = self.cuts = 0
         self.taken: list[Item] = []
         self.decided: list[Key] = []
         self.keys: dict[tuple[str, str], Key] = {}
@@ -52,6 +52,19 @@ class Feed:
             self.is_over = True
             self.lock.notify_all()
         self._thread.join(10)
+
+    def step(self, n: int) -> None:
+        """Take so many items."""
+        with self.lock:
+            until = len(self.taken) + n
+            self.steps += n
+            self.lock.notify_all()
+            assert self.lock.wait_for(lambda: len(self.taken) >= until, 10)
+
+    def cut(self) -> None:
+        """End the frames of all who watch; the stream goes on."""
+        with self.lock:
+            self.cuts += 1
 
     def _run(self) -> None:
         at, last = 0.0, time.monotonic()
@@ -71,6 +84,7 @@ class Feed:
                     item = next(self.source, None)
                 if item is None:
                     self.is_playing = False
+                self.lock.notify_all()
                 self.lock.wait(0.02)
 
     def _take(self, item: Item) -> None:
@@ -84,10 +98,10 @@ class Feed:
         """The greeting, then what is new, at most twenty times a second."""
         yield {"hello": {"labels": LABELS, "fields": FIELDS, "session_field": "direction", "model": self.card()}}
         numbers: dict[tuple[int, str], int] = {}
-        items, decisions = len(self.taken), len(self.decided)
+        items, decisions, cuts = len(self.taken), len(self.decided), self.cuts
         while True:
             with self.lock:
-                if self.is_over:
+                if self.is_over or self.cuts != cuts:
                     return
                 new, named = self.taken[items:], self.decided[decisions:]
                 items, decisions = len(self.taken), len(self.decided)
@@ -178,7 +192,8 @@ class Feed:
 
     def replay(self) -> dict[str, Any]:
         state = "playing" if self.is_playing else "paused"
-        return {"state": state, "speed": self.speed, "position": len(self.taken), "length": 5000}
+        place = {"position": len(self.taken), "length": 5000}
+        return {"state": state, "speed": self.speed, **place, "model": "default"}
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -119,6 +119,61 @@ def test_a_new_connection_goes_on_with_the_same_lanes(run: Run) -> None:
     assert found == [[1, 2], 0]
 
 
+def test_after_a_break_lanes_without_a_decision_are_late(run: Run) -> None:
+    found = run(
+        """const item = (k, i) => [k, i, i, [0], 0, 0.1, 0, 0.5];
+        const keys = ["a", "b", "c"].map((key, k) => [k, "t", key, 0, 0.5]);
+        const s = filled([[{ keys, items: [item(0, 0), item(1, 0), item(2, 0)],
+            decisions: [[2, 1, 1, 0.9, 1, "halted", true]] }, 0, 30]]);
+        const late = () => s.rows.map((lane) => [lane.isLate, lane.isAsked]);
+        const before = late();
+        s.rows[1].isAsked = true; // before the break
+        s.begin(hello);
+        const after = late();
+        s.taken({ keys: [[7, "t", "a", 0, 0.5]], items: [item(7, 3)] }, 40, 50);
+        s.learn(s.rows[0], 1, 0.8, 2, "halted", true);
+        s.taken({ items: [item(7, 4)] }, 60, 70);
+        return [before, after, s.rows[0].count, s.rows[0].decision.read, s.ring.isAfter[4]];"""
+    )
+    assert found == [[[False, False]] * 3, [[True, False], [True, False], [False, False]], 4 + 1, 2, 1]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_lane_whose_items_begin_anew_is_another_sequence(run: Run, first: int) -> None:
+    found = run(
+        """const item = (k, i) => [k, i, i, [0], 0, 0.1, 1, 0.5];
+        const keys = [[0, "t", "a", 0, 0.5], [1, "t", "b", 0, 0.5]];
+        const items = [item(0, 0), item(1, 0), item(0, 1), item(0, 2)];
+        const s = filled([[{ keys, items, decisions: [[0, 1, 0, 0.9, 2, "halted", true]] }, 0, 40]]);
+        const [old, other] = s.rows;
+        s.begin(hello);
+        s.taken({ keys: [[5, "t", "a", 0, 0.3]], items: [item(5, FIRST)] }, 1990, 2000);
+        const [lane] = s.rows;
+        const begun = [lane.decision, lane.count, lane.threshold, lane.bornAt, lane.isLate, s.itemsOf(lane).length];
+        s.taken({ decisions: [[5, 1, 1, 0.8, FIRST + 1, "halted", true]] }, 2000, 2100);
+        return [begun, lane.decision.label, s.ring.isAfter[4], old.row, s.rows[1] === other, s.lanes.size];""".replace(
+            "FIRST", str(first)
+        )
+    )
+    assert found == [[None, first + 1, 0.3, 2000, first > 0, 1], 1, 0, -1, True, 2]
+
+
+def test_items_that_go_on_in_their_lane_erase_nothing(run: Run) -> None:
+    found = run(
+        """const item = (i) => [0, i, i, [0], 0, 0.1, 1, 0.5];
+        const s = filled([[{ keys: [[0, "t", "a", 0, 0.5]], items: [item(0), item(1)] }, 0, 40]]);
+        const before = s.erasures;
+        s.begin(hello);
+        s.taken({ keys: [[0, "t", "a", 0, 0.5]], items: [item(2), item(9)] }, 50, 60);
+        const on = s.erasures;
+        s.taken({ items: [item(0)] }, 60, 70);
+        const anew = s.erasures;
+        s.clear();
+        return [on - before, anew - on, s.erasures - anew];"""
+    )
+    assert found == [0, 1, 1]
+
+
 def test_lanes_known_by_a_decision_alone_are_swept(run: Run) -> None:
     found = run(
         """const s = filled([]);

@@ -307,6 +307,67 @@ def test_it_comes_back_after_a_restart_of_the_service(serve: Serve, visit: Visit
     assert lanes <= shown(page, "page.store.rows.filter(Boolean).length") <= len(again.feed.keys)
 
 
+def test_decisions_that_fall_in_a_break_are_learnt_also_where_the_first_question_fails(
+    serve: Serve, visit: Visit
+) -> None:
+    service = serve()
+    page = visit(service)
+    service.feed.step(12)
+    expect(page.locator("#count-items")).to_have_text("12")
+    decided_of = "Object.fromEntries(page.store.rows.filter(Boolean).map((lane) => [lane.key, lane.decision?.label]))"
+    waiting = {name for name, label in shown(page, decided_of).items() if label is None}
+    page.route("**/v1/watch", lambda route: route.abort())
+    service.feed.cut()
+    expect(page.locator("#state")).to_have_attribute("data-state", "lost")
+    service.feed.step(100)
+    missed = {key.name: key.decided[0] for key in service.feed.decided if key.decided and key.name in waiting}
+    assert missed
+    asked: list[str] = []
+
+    def fail(route: Any) -> None:
+        asked.append(route.request.url)
+        route.abort()
+
+    page.route("**/v1/keys/**", fail)
+    page.unroute("**/v1/watch")
+    begun = time.monotonic()
+    page.evaluate("document.getElementById('retry').click()")
+    expect(page.locator("#state")).to_have_text("paused")
+    wait_until(lambda: shown(page, "true") and len(set(asked)) == len(waiting))
+    page.wait_for_timeout(1500)
+    assert len(asked) <= len(waiting) * (1 + (time.monotonic() - begun) // 4)  # again, but not at once
+    page.unroute("**/v1/keys/**")
+    wait_until(lambda: missed.items() <= shown(page, decided_of).items())
+    page.click("#words")
+    name, label = next(iter(missed.items()))
+    expect(page.locator("#lanes tr", has_text=name)).to_contain_text(LABELS[label])
+
+
+def test_sequences_that_begin_anew_lose_their_labels_and_the_open_one_stays_open(serve: Serve, visit: Visit) -> None:
+    service = serve(known_feed(n_items=60))
+    page = visit(service)
+    play_out(page, service)
+    first = service.feed.taken[0].key
+    assert first.decided
+    open_lane(page, first.name)
+    expect(page.locator("#key-verdict")).to_contain_text(f"{LABELS[first.decided[0]]} ")
+    expect(page.locator("#key-verdict")).not_to_contain_text("still reading")
+    rows = shown(page, "page.store.rows.filter(Boolean).length")
+    service.__exit__()
+    expect(page.locator("#state")).to_have_attribute("data-state", "lost")
+    again = serve(known_feed(n_items=60), port=service.port)
+    expect(page.locator("#state")).to_have_text("paused")
+    again.feed.step(1)
+    expect(page.locator("#key-verdict")).to_contain_text("still reading")
+    expect(page.locator("#key-name")).to_have_text(first.name)
+    expect(page.locator("#trace tr")).to_have_count(1)
+    row = "page.store.rows.find((lane) => lane?.key === '" + first.name + "')"
+    assert shown(page, f"[{row}.decision, {row}.count, page.store.itemsOf({row}).length]") == [None, 1, 1]
+    assert shown(page, "page.store.rows.filter(Boolean).length") == rows
+    play_out(page, again)
+    expect(page.locator("#key-verdict")).to_contain_text(f"after {first.decided[2]} items")
+
+
 def test_a_token_is_asked_for_once_and_stays_in_the_tab(serve: Serve, visit: Visit) -> None:
     service = serve(token="open sesame")
     page = visit(service, is_live=False)

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from tests.doors.made import Trained
 from tests.doors.service.processes import PATIENCE, Serving, free_port
+from tests.doors.service.serviced import rows_of
 from tests.doors.web.test_page import open_lane, shown, wait_until
 
 pytest.importorskip("playwright")
@@ -174,6 +175,75 @@ def test_replay_and_dial(start: Serve, opened: Callable[..., Page]) -> None:
     for name, lane in lanes.items():
         assert lane["decision"] is not None
         assert lane["threshold"] == (before if name in begun else after)["threshold"]
+
+
+def test_the_slider_seeks(start: Serve, opened: Callable[..., Page], lively: Trained) -> None:
+    serving = start()
+    page = opened(serving)
+    page.click("#replay-play")
+    expect(page.locator("#state")).to_have_text("paused")
+    times, place = lively.frame["time"].to_list(), page.locator("#replay-place")
+    newest = "page.store.ring.time[(page.store.size - 1) & (page.store.ring.time.length - 1)]"
+    seen = shown(page, "page.store.size")
+    for go, is_there in (
+        (lambda: place.click(), lambda at: abs(at / len(times) - 0.5) < 0.1),  # in its middle
+        (lambda: place.press("ArrowRight"), lambda at: abs(at / len(times) - 0.5) < 0.1),
+        (lambda: place.press("End"), lambda at: at == len(times) - 1),
+        (lambda: place.press("Home"), lambda at: at == 0),  # what comes again comes in a tangle of its own
+    ):
+        before = ask(serving, "replay")
+        expect(place).to_have_value(str(before["position"]))
+        go()
+        wait_until(lambda before=before: ask(serving, "replay")["position"] != before["position"])
+        now = ask(serving, "replay")
+        assert is_there(now["position"]) and now["state"] == "paused"
+        expect(place).to_have_value(str(now["position"]))
+        assert shown(page, "page.store.size") == seen  # a seek brings no item
+        page.click("#replay-step")
+        wait_until(lambda seen=seen: shown(page, "page.store.size") > seen)
+        seen = shown(page, "page.store.size")
+        expected = times[now["position"]] + now["round"] * now["duration"]
+        assert shown(page, newest) == pytest.approx(expected)
+    assert now["round"] == 1 and any("(2)" in tangle for tangle, _, _ in lanes_of(page))
+
+
+def test_models_side_by_side(start: Serve, opened: Callable[..., Page], trained: Trained, lively: Trained) -> None:
+    serving = start(f"fast={lively.model}", f"sure={trained.model}")
+    page = opened(serving)
+    expect(page.locator("#model option")).to_have_text(["fast", "sure"])
+    fast, sure = ask(serving, "model?model=fast"), ask(serving, "model?model=sure")
+    assert fast["threshold"] != sure["threshold"]
+    expect(page.locator("#card")).to_contain_text(f"threshold{fast['threshold']:.3f}")
+    n_decided = len(play_out(page, serving))
+    assert n_decided
+    names = set(lanes_of(page))
+
+    page.select_option("#model", "sure")
+    expect(page.locator("#card")).to_contain_text("namesure")
+    expect(page.locator("#card")).to_contain_text(f"threshold{sure['threshold']:.3f}")
+    expect(page.locator("#count-items")).to_have_text("0")
+    assert lanes_of(page) == {}
+    expect(page.locator("#replay")).to_be_hidden()  # it is the other model's
+    expect(page.locator("#state")).to_have_text("live")
+    rows = [{**row, "tangle": f"sure {row['tangle']}"} for row in rows_of(lively, 40)]
+    said = httpx.post(f"{serving.url}/v1/items?model=sure", json=rows, timeout=PATIENCE).json()
+    assert said["taken"] == 40
+    expect(page.locator("#count-items")).to_have_text("40")
+    own = {(row["tangle"], row["key"], 0) for row in rows}
+    wait_until(lambda: set(lanes_of(page)) == own)
+    open_lane(page, rows[-1]["key"])
+    expect(page.locator("#trace tr").first).to_be_attached()
+    trace = ask(serving, f"keys/{rows[-1]['tangle']}/{rows[-1]['key']}?model=sure")["trace"]
+    expect(page.locator("#trace tr")).to_have_count(len(trace))
+
+    page.select_option("#model", "fast")
+    expect(page.locator("#card")).to_contain_text("namefast")
+    expect(page.locator("#key")).to_be_hidden()
+    expect(page.locator("#replay")).to_be_visible()
+    expect(page.locator("#count-decisions")).to_have_text(str(n_decided))
+    assert not own & set(lanes_of(page)) and not own & names
+    counts = ask(serving, "model?model=fast")["counts"]
+    assert (counts["items"], counts["decisions"]) == (ask(serving, "replay")["length"], n_decided)
 
 
 def test_it_comes_back_after_a_crash_and_a_restart(start: Serve, opened: Callable[..., Page]) -> None:

@@ -1,7 +1,7 @@
 // The page begins here: joins the connection to the store and the panels, and offers theme, model and replay.
 
 import { drawCard } from "./card.js";
-import { learnLate, select, showKey } from "./chosen.js";
+import { follow, learnLate, select, showKey } from "./chosen.js";
 import { Connection } from "./connection.js";
 import { DialPanel } from "./dial.js";
 import { byId } from "./dom.js";
@@ -41,13 +41,14 @@ function takeFrame(frame) {
   if (frame.items.length) clock.step(page.span / 60);
   const [since, at] = clock.place(frame.now);
   announcer.add(store.take(frame, since, at), store.labels);
+  follow();
 }
 
 /** The service tells names and card: when a connection begins, and again when a model or its point has changed. */
 function greet(hello) {
   if (isGreeted) page.store.greet(hello);
   else page.store.begin(hello);
-  if (page.selected && !page.store.lanes.has(page.selected.identity)) select(null);
+  follow();
   page.scales = hello.fields.map((field) => heights(field.values));
   page.field = Math.min(page.field, hello.fields.length - 1);
   byId("field").replaceChildren(...hello.fields.map((field, place) => new Option(field.name, String(place))));
@@ -56,7 +57,7 @@ function greet(hello) {
   showCard(hello.card);
   if (!isGreeted) {
     offerModels();
-    replay.look();
+    replay.look(hello.card.name);
   }
   isGreeted = true;
 }

@@ -8,6 +8,7 @@ import { reveal } from "./stage.js";
 import { announcer } from "./words.js";
 
 const AGAIN = 1000; // milliseconds between two questions at the least
+const LATE_AGAIN = 5000; // the same for a late lane of which a question failed
 const LOOKS_AGAIN = 5000; // the same for looks, which cost the service half a second
 const NOTHING = { key: null, last: null, looks: null, looksLast: null, looksAt: -Infinity };
 const panel = new KeyPanel(() => announcer.say(updateLooks()));
@@ -29,6 +30,13 @@ export function select(lane) {
   reveal(lane);
   announcer.say(laneWords(lane));
   ask(lane, turn);
+}
+
+/** What was open or pointed at may have begun anew, or be gone. */
+export function follow() {
+  const now = (lane) => lane && (page.store.lanes.get(lane.identity) ?? null);
+  page.hovered = now(page.hovered);
+  if (now(page.selected) !== page.selected) select(now(page.selected));
 }
 
 /** Show the open lane as it stands. */
@@ -63,11 +71,14 @@ function updateLooks() {
   return panel.tellLooks(page.looks, answer.looksLast !== selected.last);
 }
 
-/** Lanes that were decided before the page came: it asks for those that it shows, a few at a time, for ever. */
+/** Lanes that may have been decided before the page came, or in a break: it asks for those that it shows, a few at a time, for ever. */
 export async function learnLate() {
   for (const lane of page.store.rows.filter((one) => one?.isLate && !one.isAsked && !one.decision).slice(0, 4)) {
     lane.isAsked = true;
-    const said = await askFor(pathOf(lane));
+    const said = await page.connection.get(pathOf(lane)).catch(() => {
+      setTimeout(() => (lane.isAsked = false), LATE_AGAIN);
+      return null;
+    });
     if (!said?.is_final || said.sequence !== lane.sequence) continue;
     const label = page.store.labels.indexOf(said.label);
     page.store.learn(lane, label, said.probability, said.n_observed, said.reason, said.is_known);

@@ -1,4 +1,4 @@
-// The control of a replay: pause and play, one step, speed, and where it stands; hidden where there is none.
+// The control of a replay: pause and play, one step, speed, and where it stands; hidden where the model has none.
 
 import { byId, number } from "./dom.js";
 
@@ -12,6 +12,7 @@ export class ReplayPanel {
   #onChange;
   #timer = null;
   #isDragged = false;
+  #model = null;
   state = null;
 
   /** `onChange(state)` is told whenever the replay has been asked or told something. */
@@ -29,12 +30,13 @@ export class ReplayPanel {
     for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (this.#isDragged = false));
   }
 
-  /** Ask whether there is a replay and how it stands; goes on asking while there is one. */
-  async look() {
+  /** Ask whether there is a replay of a model and how it stands; goes on asking while there is one. */
+  async look(model = this.#model) {
     clearTimeout(this.#timer);
+    this.#model = model;
     try {
       const said = await this.#connection.get("v1/replay");
-      this.#show(said ? readReplay(said) : null);
+      this.#show(said?.model === this.#model ? readReplay(said) : null);
     } catch {
       // the connection's own state tells that the service is away
     }

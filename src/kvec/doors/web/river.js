@@ -178,7 +178,7 @@ function drawBeside(pen, lane, { store, view, palette }, y, isDim) {
     round(pen, at, y - 3, bar, 6, palette.line);
     if (share > 0.02) round(pen, at, y - 3, Math.max(6, bar * share), 6, isDim ? palette.run : palette.bar);
     pen.fillStyle = palette.muted;
-    const isBefore = lane.isLate && share === 1; // decided before the page came
+    const isBefore = lane.isLate && share === 1; // decided while the page did not look
     const guess = isBefore ? "decided before" : `${labelName(store.labels, lane.top)}? ${percent(lane.chance)}`;
     pen.fillText(shorten(pen, guess, view.right - bar - 30), at + bar + 14, y + 0.5);
   }

@@ -38,11 +38,13 @@ export class Store {
       isAfter: new Uint8Array(CAPACITY), // whether its lane had been decided before it
       codes: [],
     };
+    this.erasures = 0; // grows when items that may be drawn are forgotten
     this.clear();
   }
 
   /** Forget everything, as for another model. */
   clear() {
+    this.erasures++;
     this.changes = 0; // grows with all that could be seen
     this.size = 0; // items ever taken; the newest CAPACITY of them are in the ring
     this.rows = []; // lane of each row, or null
@@ -60,11 +62,12 @@ export class Store {
     this.ring.lane.fill(null);
   }
 
-  /** A connection begins: its numbers mean nothing yet, lanes of the same sequences go on. */
+  /** A connection begins: its numbers mean nothing yet; lanes of the same sequences go on, perhaps decided by now. */
   begin(hello) {
     const isSame = (name) => JSON.stringify(hello[name]) === JSON.stringify(this[name]);
     if (this.labels.length && !(isSame("labels") && isSame("fields"))) this.clear();
     this.byNumber.clear();
+    for (const lane of this.lanes.values()) if (!lane.decision) Object.assign(lane, { isLate: true, isAsked: false });
     this.greet(hello);
   }
 
@@ -91,32 +94,47 @@ export class Store {
   }
 
   #name(number, tangle, key, sequence, threshold) {
-    const identity = identify(tangle, key, sequence);
-    let lane = this.lanes.get(identity);
-    if (!lane) {
-      lane = {
-        identity,
-        tangle,
-        key,
-        sequence,
-        threshold: threshold ?? this.threshold, // with which it began
-        row: -1,
-        last: -1,
-        count: 0,
-        halt: 0,
-        top: -1,
-        chance: 0,
-        decision: null,
-        bornAt: -Infinity,
-        lastAt: -Infinity,
-        isDirty: true,
-        isLate: false,
-        isAsked: false,
-      };
-      this.lanes.set(identity, lane);
+    const lane = this.lanes.get(identify(tangle, key, sequence));
+    if (!lane) this.#open(number, tangle, key, sequence, threshold ?? this.threshold);
+    else {
+      lane.threshold = threshold ?? lane.threshold;
+      this.byNumber.set(number, lane);
     }
-    this.byNumber.set(number, lane);
     if (this.byNumber.size > MOST_NAMES) this.byNumber.delete(this.byNumber.keys().next().value);
+  }
+
+  #open(number, tangle, key, sequence, threshold) {
+    const lane = {
+      identity: identify(tangle, key, sequence),
+      tangle,
+      key,
+      sequence,
+      threshold, // with which it began
+      row: -1,
+      last: -1,
+      count: 0,
+      halt: 0,
+      top: -1,
+      chance: 0,
+      decision: null,
+      bornAt: -Infinity,
+      lastAt: -Infinity,
+      isDirty: true,
+      isLate: false, // it may have been decided while nobody looked
+      isAsked: false, // the service was asked whether it was
+    };
+    this.lanes.set(lane.identity, lane);
+    this.byNumber.set(number, lane);
+    return lane;
+  }
+
+  /** Another sequence has a lane's name, as after a restart of a service that keeps nothing: it takes the row. */
+  #anew(number, old) {
+    const lane = this.#open(number, old.tangle, old.key, old.sequence, old.threshold);
+    if (old.row >= 0) this.rows[old.row] = lane;
+    [lane.row, old.row] = [old.row, -1];
+    this.erasures++;
+    return lane;
   }
 
   #lane(number) {
@@ -128,7 +146,8 @@ export class Store {
   }
 
   #item([number, index, time, codes, session, halt, top, chance], at, ends) {
-    const lane = this.#lane(number);
+    let lane = this.#lane(number);
+    if (index < lane.count || (index === 0 && lane.decision)) lane = this.#anew(number, lane);
     const ring = this.ring;
     const slot = this.size & MASK;
     const end = ends.get(number) ?? Infinity;
@@ -182,7 +201,7 @@ export class Store {
     this.byShare[kindOf(reason)][Math.min(last, Math.max(0, Math.ceil((read / length) * SHARE_BINS.length) - 1))]++;
   }
 
-  /** What is known from elsewhere of a lane that was decided before this page came. */
+  /** What is known from elsewhere of a lane that was decided while this page did not look. */
   learn(lane, label, probability, read, reason, isKnown) {
     if (lane.decision) return;
     lane.decision = { n: -1, label, probability, read, reason, isKnown, at: -Infinity, lane };

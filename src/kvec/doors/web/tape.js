@@ -20,7 +20,8 @@ export class Tape {
     const height = Math.round(view.tall * view.ratio);
     const perMs = width / view.span;
     const now = Math.floor(view.now * perMs);
-    const key = [width, height, view.ratio, view.span, view.row, view.base, palette.theme, field, view.isHeld].join();
+    const { ratio, span, row, base, isHeld } = view;
+    const key = [width, height, ratio, span, row, base, palette.theme, field, isHeld, store.erasures].join();
     const pen = { context: this.#context, store, view, palette, scales, field, perMs, ring: width + AHEAD * 2 };
     const isNew = key !== this.#key || now + AHEAD - this.#head >= pen.ring || now + AHEAD < this.#head - AHEAD;
     if (isNew) this.#renew(pen, key, width, height, now);
