@@ -123,9 +123,7 @@ class Intake:
             self._come(1)
             mark = mark_of(message.reply)
             self._clock.hear(mark.moment)
-            if (
-                mark.delivery > self._delivery + 1
-            ):  # nothing behind the missing ones may be taken, or they would stay out
+            if mark.delivery > self._delivery + 1:  # nothing behind what is missing may be taken
                 self._link.lose(f"items of partition {self._number} were lost on their way")
                 return
             self._delivery, self._behind = mark.delivery, mark.behind
