@@ -26,7 +26,7 @@ from kvec.decide.unknown import settle
 from kvec.learn.display import TrainingDisplay
 from kvec.learn.fitting import Pretrained, Progress, fit_material, fit_model
 from kvec.learn.run import Run
-from kvec.learn.streamed import streamed_material, survey
+from kvec.learn.streamed import streamed_material, surveyed
 from kvec.learn.together import joined
 from kvec.learn.trainer import Step
 from kvec.learn.validating import traces
@@ -180,8 +180,7 @@ class KVEC:
         config, together = self.config, watch.together
         shards = data if isinstance(data, Shards) else open_shards(data, self._own_schema(), labels)
         ratios = (split or (8, 1, 1)) if validation is None else None
-        found = together.agreed(survey(shards, config.training, ratios) if together.is_first else None)
-        assert found is not None
+        found = surveyed(shards, config.training, ratios, together)
         held_out, seen = None, found.seen
         if validation is not None:
             other = self._read(validation, labels, shards.schema)

@@ -17,7 +17,10 @@ from tests.learn.test_streamed import made, written
 from tests.read.packets.wires import HERE, THERE, counted, wire
 
 from kvec.doors.cli import run
+from kvec.doors.flags import SchemaFlags
+from kvec.doors.training import train_model
 from kvec.estimator import KVEC, load
+from kvec.words.config import Config
 
 PATIENCE = 400.0  # seconds; on an idle machine all is over in twenty
 FLAGS = (
@@ -28,6 +31,7 @@ SMALL = [
     "encoder.width=16", "encoder.blocks=1", "encoder.heads=2", "encoder.feed_forward=32", "encoder.fusion=16",
     "encoder.dropout=0", "training.learning_rate=0.003",
 ]  # fmt: skip
+CONFIG = Config().override([*SMALL, "training.stream_items=800"])
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +134,37 @@ def test_two_hosts_train_one_model(data: Path, alone: KVEC, tmp_path: Path) -> N
     assert [bool(each) for each in told] == [first == "left", first == "right"]
     assert not list(tmp_path.glob("*/model.training"))
     assert_near(alone, load(tmp_path / first / "model"))
+
+
+def test_an_older_run_is_gone_before_a_worker_can_die(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfinished = tmp_path / "model.training"
+
+    def dies(*given: Any) -> Any:
+        raise SystemExit(9)
+
+    def started(*more: str, **told: str) -> bool:
+        """Whether the older run is still there when a worker dies while it reads."""
+        unfinished.write_text("an older run")
+        with monkeypatch.context() as patch:
+            patch.setattr("kvec.doors.training.open_by_flags", dies)
+            for name, value in told.items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit):
+                train_model(
+                    data, tmp_path / "model", SchemaFlags(), CONFIG, None, None, None, "cpu", bool(more), quiet=True
+                )  # fmt: skip
+        return unfinished.exists()
+
+    many = {"WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "TORCHELASTIC_MAX_RESTARTS": "3"}
+    assert not started(**many, RANK="0", LOCAL_RANK="0")
+    assert "model.training holds an unfinished run, which is begun anew" in capsys.readouterr().err
+    assert not started(**many, RANK="2", LOCAL_RANK="0"), "nor on another host"
+    assert started(**many, RANK="1", LOCAL_RANK="1"), "one process of a host does that"
+    assert started(**many, RANK="0", LOCAL_RANK="0", TORCHELASTIC_RESTART_COUNT="1"), "it is of this run"
+    assert started("--resume", **many, RANK="0", LOCAL_RANK="0")
+    assert started(), "nobody would be started again: it goes when another run begins"
 
 
 def test_bad_data_is_told_by_each_process(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +15,21 @@ import polars as pl
 import pytest
 import torch
 from tests.learn.made import TINY, WORDS, planted, with_training
+from tests.learn.test_streamed import SCHEMA as STREAMED
+from tests.learn.test_streamed import made, written
 from tests.processes import side_by_side
 
 from kvec.decide.model import build_network
 from kvec.learn import supply
+from kvec.learn import together as waiting
 from kvec.learn.run import Run, new_run
-from kvec.learn.together import ALONE, Together, joined
+from kvec.learn.streamed import Survey, surveyed
+from kvec.learn.together import ALONE, OtherEnded, Together, joined
 from kvec.learn.trainer import train
+from kvec.read.shards import Shards, open_shards
 from kvec.tangle.tangles import Tangles, encode_tangles
 from kvec.tangle.visibility import make_rule
-from kvec.words.config import Config, Deciding
+from kvec.words.config import Config, Deciding, Training
 from kvec.words.schema import Field, Schema
 
 SCHEMA = Schema(values=(Field("sign", kind="categorical"),), labels=("app",))
@@ -101,3 +109,50 @@ def test_one_process_meets_nobody() -> None:
     parameter = torch.nn.Parameter(torch.ones(2))
     ALONE.add_up([parameter])
     assert parameter.grad is None
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+WAIT = 5.0  # seconds that a process waits for another in these tests
+
+
+def _slow(rank: int, port: int, folder: Path) -> tuple[Survey, bool]:
+    """What a survey of many slow windows finds; then whether the first notices that the second has fallen silent."""
+    waiting.PATIENCE = timedelta(seconds=WAIT)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    shards, read = open_shards(folder / "data", Schema.from_dict(STREAMED)), Shards.read
+
+    def slow(self: Shards, wanted: pl.DataFrame) -> pl.DataFrame:
+        time.sleep(WAIT / 4)
+        return read(self, wanted)
+
+    Shards.read = slow  # type: ignore[method-assign]
+    (folder / f"{rank}.there").touch()
+    while len(list(folder.glob("*.there"))) < 2:
+        time.sleep(0.01)
+    with joined(torch.device("cpu")) as together:
+        found = surveyed(shards, Training(stream_items=80), (8, 1, 1), together)
+        is_lost = False
+        if rank:
+            while not (folder / "over").exists():
+                time.sleep(0.01)
+        else:
+            try:
+                together.gathered(None)
+            except OtherEnded:
+                is_lost = True
+            (folder / "over").touch()
+        return found, is_lost
+
+
+def test_none_waits_for_long_without_a_word(tmp_path: Path) -> None:
+    data = written(made(60), tmp_path / "data")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = time.monotonic()
+    (one, is_lost), (two, _) = side_by_side(_slow, [(rank, port, tmp_path) for rank in range(2)])
+    assert time.monotonic() - started > 2 * WAIT and is_lost
+    alone = surveyed(open_shards(data, Schema.from_dict(STREAMED)), Training(stream_items=80), (8, 1, 1), ALONE)
+    assert one.fingerprint() == two.fingerprint() == alone.fingerprint()
+    assert waiting.PATIENCE <= timedelta(hours=1)

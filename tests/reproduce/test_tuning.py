@@ -8,8 +8,11 @@ import os
 import signal
 import sys
 import time
+from copy import copy
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -326,6 +329,39 @@ def test_a_trial_whose_process_is_lost_is_made_up_for(
     monkeypatch.setattr(tuning, "_validate", tried)
     monkeypatch.setattr(tuning, "LATE", 0.0)
     assert len(tune("srn", "planted", {}, SIZES, 2, str(tmp_path / "shared"))) == len(tried) == 2
+
+
+def test_a_trial_of_a_machine_in_another_zone_is_under_way(
+    tmp_path: Path, tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from optuna.study import Study
+
+    class Waits(Exception):
+        pass
+
+    def waits(seconds: float) -> None:
+        raise Waits
+
+    get_trials = Study.get_trials
+
+    def eastern(*given: Any, **more: Any) -> list[Any]:
+        """What Optuna 4 tells a machine twelve hours to the east."""
+        found = [copy(trial) for trial in get_trials(*given, **more)]
+        for trial in found:
+            trial.datetime_start = trial.datetime_start and trial.datetime_start - timedelta(hours=12)
+        return found
+
+    def looked_at(*given: Any) -> dict[str, float]:
+        with monkeypatch.context() as patch:
+            patch.setattr(Study, "get_trials", eastern)
+            patch.setattr(tuning, "time", SimpleNamespace(time=time.time, sleep=waits))
+            patch.setattr(tuning, "_validate", tried)
+            with pytest.raises(Waits):
+                tune("srn", "planted", {}, SECOND, 1, str(tmp_path / "shared"))
+        return tried(*given)
+
+    monkeypatch.setattr(tuning, "_validate", looked_at)
+    assert len(tune("srn", "planted", {}, SECOND, 1, str(tmp_path / "shared"))) == len(tried) == 1
 
 
 def test_a_data_base_that_is_not_there_is_told_without_its_password(tmp_path: Path) -> None:

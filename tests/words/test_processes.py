@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvec.words.processes import is_one_of_many, is_restarted, rank_here, rank_on_host
+from kvec.words.processes import is_one_of_many, is_restarted, may_restart, rank_here, rank_on_host
 
 
 def test_where_a_process_stands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +21,11 @@ def test_where_a_process_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (is_one_of_many(), rank_here(), rank_on_host(), is_restarted()) == (True, 3, 1, True)
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert not is_one_of_many()
+
+
+def test_whether_processes_would_be_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCHELASTIC_MAX_RESTARTS", raising=False)
+    assert not may_restart()
+    for restarts in (0, 3):
+        monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", str(restarts))
+        assert may_restart() == bool(restarts)

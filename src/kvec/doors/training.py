@@ -26,7 +26,7 @@ from kvec.read.table import Table, require_labels
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config, Training
 from kvec.words.errors import DataError, SettingError
-from kvec.words.processes import is_restarted, rank_here
+from kvec.words.processes import is_restarted, may_restart, rank_here, rank_on_host
 
 WINDOW = 2_000_000  # items in memory at a time, as --stream has it
 FEW = 50  # validation sequences on which an operating point is shaky
@@ -61,6 +61,11 @@ def train_model(
     is_first = rank_here() == 0
     quiet = quiet or not is_first
     unfinished = output.with_name(output.name + ".training")
+    is_left = unfinished.exists() and not (resume or is_restarted())
+    if is_left and is_first:
+        say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
+    if is_left and may_restart() and rank_on_host() == 0:
+        unfinished.unlink(missing_ok=True)  # processes that die while they read must not find it when they come again
     table, origin = (open_by_flags if config.training.stream_items else read_by_flags)(data, flags)
     if is_first:
         warn_of(table, but_not=("missing labels",))
@@ -84,8 +89,6 @@ def train_model(
     elif len(ratios) == 2 and isinstance(table, Table):
         part, rest = split_frame(table.frame, ratios, config.training.seed)
         table, held_out = replace(table, frame=part), replace(table, frame=rest)
-    if unfinished.exists() and is_first and not (resume or is_restarted()):
-        say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
     if (held := held_by(output)) and is_first:
         say(f"{held}, which will be replaced when training is over")
     model = KVEC.from_config(config, schema=table.schema, device=device, verbose=not quiet)

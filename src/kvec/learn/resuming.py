@@ -26,7 +26,8 @@ def begin_run(run: Run, path: Path | None, facts: Mapping[str, Any], resume: boo
 
     So each host may have its own file, and a host that is new needs none. Where torchrun had to start processes again,
     which not every host need know, they go on if anything was kept. So what an older run has left goes where nobody
-    goes on with it: else processes that are started again within their first epoch would take it for their own.
+    goes on with it: else processes that are started again within their first epoch would take it for their own. Who may
+    be started again even before (`kvec train` under torchrun) has cleared it away already.
     """
     together = run.together
     has_file = path is not None and path.is_file()

@@ -99,7 +99,9 @@ class Survey:
         return digest.hexdigest()
 
 
-def survey(shards: Shards, settings: Training, ratios: Sequence[float] | None) -> Survey:
+def survey(
+    shards: Shards, settings: Training, ratios: Sequence[float] | None, on_window: Callable[[], object] = lambda: None
+) -> Survey:  # fmt: skip
     """Split the tangles as a table in memory would be, and learn from the training part; None: all of it is."""
     places, schema = shards.places, shards.schema
     named = places.select(name for name in ("tangle", "group") if name in places.columns)
@@ -121,6 +123,7 @@ def survey(shards: Shards, settings: Training, ratios: Sequence[float] | None) -
         for window in _stretches(there, settings.stream_items):
             frame = arrange(shards.read(units.filter(pl.col("tangle").is_in(window.implode()))))
             n_items += frame.height
+            on_window()
             if is_test:  # it is only counted
                 continue
             has_time = "time" in frame.columns
@@ -133,6 +136,16 @@ def survey(shards: Shards, settings: Training, ratios: Sequence[float] | None) -
     if ratios is not None and len(ratios) == len(PARTS):
         split = Split.of(named, ratios, settings.seed, n_items=n_items)
     return Survey(tally.vocabulary(), has_time, tuple(listings[:2]), split, np.unique(np.concatenate(marks)))
+
+
+def surveyed(shards: Shards, settings: Training, ratios: Sequence[float] | None, together: Together) -> Survey:
+    """What the first process finds; all meet after each window, so that none waits for long without a word."""
+    found: Survey | None = None
+    if together.is_first:
+        found = survey(shards, settings, ratios, lambda: together.agreed(None))
+    while (told := together.agreed(found)) is None:
+        continue
+    return told
 
 
 def streamed_material(shards: Shards, found: Survey, settings: Training, validation: pl.DataFrame | None) -> Material:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from kvec.words.processes import is_one_of_many, rank_on_host
 T = TypeVar("T")
 CALL = "kvec/call"  # where the first process says that it is there
 SOON = timedelta(seconds=1)
-PATIENCE = timedelta(hours=12)  # of a process that waits for another; torchrun sees dead ones at once
+# of a process that waits for another: readings of a table may be that far apart, all else is shared out evenly;
+# torchrun sees dead processes at once, but a host without power says nothing
+PATIENCE = timedelta(hours=1)
 
 
 class OtherEnded(KvecError):
@@ -141,14 +144,16 @@ def _round(store: Any, rank: int, size: int) -> str:
         store.set(f"{name}/go", "")
     else:
         name = ""
+        until = time.monotonic() + PATIENCE.total_seconds()
         store.set_timeout(SOON)
         while not (name and store.check([f"{name}/go"])):
             try:
                 name = store.get(CALL).decode()
                 store.set(f"{name}/{rank}", "")
                 store.wait([f"{name}/go"], SOON)
-            except distributed.DistStoreError:
-                continue  # the first is not there yet, or the one that called is gone
+            except distributed.DistStoreError:  # the first is not there yet, or the one that called is gone
+                if time.monotonic() > until:
+                    raise
     store.set_timeout(PATIENCE)
     return name
 

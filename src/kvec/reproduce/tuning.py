@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +50,7 @@ RATIO = 0.1  # of β to α while methods that are swept are tuned: in the middle
 WORK = "kvec.reproduce.tuning:tune_cell"
 # what processes are told beside the paths of data sets
 _JOURNAL, _STORAGE, _TRIALS = "tuning.journal", "tuning.storage", "tuning.trials"
+_BEGAN = "began"  # what a trial notes of itself
 LATE, SLOWEST = 600.0, 50.0  # seconds, and times its training, after which a trial of another process counts as lost
 PAUSE = 0.2  # seconds between looks at what others do
 TRIES = 5  # of opening a data base
@@ -127,7 +127,7 @@ def tune(
     )  # fmt: skip
     states = optuna.trial.TrialState
     is_shared = isinstance(storage, str)
-    late = timedelta(seconds=LATE + SLOWEST * sizes.train_seconds)
+    late = LATE + SLOWEST * sizes.train_seconds
 
     def those(*wanted: Any) -> list[Any]:
         return [trial for trial in study.get_trials(deepcopy=False) if trial.state in wanted]
@@ -136,13 +136,14 @@ def tune(
         """Trials of others that are under way; one that takes far too long has lost its process."""
         if not is_shared:
             return []
-        return [trial for trial in those(states.RUNNING) if datetime.now() - trial.datetime_start < late]
+        return [trial for trial in those(states.RUNNING) if time.time() - _began(trial) < late]
 
     def best() -> dict[str, Any]:
         done = those(states.COMPLETE)
         return dict(max(done, key=lambda t: t.value).user_attrs["settings"]) if done else {}
 
     def objective(trial: Any) -> float:
+        trial.set_user_attr(_BEGAN, time.time())
         done, fixed = those(states.COMPLETE), _fixed(study.get_trials(deepcopy=False)[trial.number])
         before = [each for each in [*done, *running()] if each.number < trial.number]
         if len(before) >= trials or (fixed and fixed in [_fixed(each) for each in [*done, *before]]):
@@ -193,6 +194,11 @@ def _opened(optuna: Any, storage: Path | str) -> Any:
     # the journal's lock is a link to it, which Optuna can only follow by an absolute path
     file = str(Path(storage).absolute())
     return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(file))
+
+
+def _began(trial: Any) -> float:
+    """When a trial was begun, in seconds since 1970; local times jump, and Optuna 4 takes them as others wrote them."""
+    return float(trial.user_attrs.get(_BEGAN) or trial.datetime_start.timestamp())
 
 
 def _fixed(trial: Any) -> dict[str, Any]:

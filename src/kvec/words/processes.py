@@ -25,3 +25,8 @@ def rank_on_host() -> int:
 def is_restarted() -> bool:
     """Whether torchrun had to start its processes again."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def may_restart() -> bool:
+    """Whether torchrun would start its processes again if one died."""
+    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0

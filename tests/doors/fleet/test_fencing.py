@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from itertools import count
@@ -308,6 +309,24 @@ def test_states_of_any_size_and_what_is_cleared_away(
         assert (await bench.link.js.stream_info(stream)).state.messages == 0
 
     on_bench(server, lively.model, "large", play)
+
+
+def test_a_clock_that_is_ahead_clears_away_nothing_that_is_under_way(
+    server: Server, lively: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = time.time() + 86_400
+
+    async def play(bench: Bench) -> None:
+        await bench.link.publish("$O.ahead.C.underway", b"half a state", {})
+        monkeypatch.setattr(time, "time", lambda: ahead)
+        await bench.states.tidy(0, "")
+        info = await bench.link.js.stream_info("OBJ_ahead", subjects_filter="$O.ahead.>")
+        assert "$O.ahead.C.underway" in (info.state.subjects or {})
+        monkeypatch.setattr(keeping, "ORPHAN", 0.0)
+        await bench.states.tidy(0, "")
+        assert (await bench.link.js.stream_info("OBJ_ahead")).state.messages == 0
+
+    on_bench(server, lively.model, "ahead", play)
 
 
 def test_ids_as_headers() -> None:

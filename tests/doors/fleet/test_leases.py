@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Coroutine
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -68,3 +71,71 @@ def test_the_newest_note_counts(clock: SimpleNamespace) -> None:
     assert leases.owners() == {0: "other"}
     leases._hear(entry("terms", b'{"model": "x"}', 8))
     assert leases.terms == {"model": "x"}
+
+
+# -- beating ----------------------------------------------------------------------------------------------------------
+
+
+class Wire:
+    """A link that only passes on, and notes why it was lost."""
+
+    lost = ""
+
+    async def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
+        return await question
+
+    def lose(self, why: str) -> None:
+        self.lost = why
+
+
+class Bucket:
+    """A bucket that does at each beat, and at each purge, what the test says."""
+
+    def __init__(self) -> None:
+        self.beats, self.purged = 0, list[str]()
+        self.leases: Leases
+
+    async def put(self, key: str, value: bytes) -> None:
+        self.beats += 1
+
+    async def purge(self, key: str) -> None:
+        self.purged.append(key)
+
+
+def beating(bucket: Bucket, seconds: float = 1.0) -> Wire:
+    """Beat for a while, with two others that are lost for long."""
+    wire: Any = Wire()
+
+    async def beat() -> None:
+        leases = bucket.leases = Leases(wire, bucket, "me", 0.1)
+        leases._workers = dict.fromkeys("xy", time.monotonic() - 100)
+        task = asyncio.create_task(leases._go_on_beating())
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and bucket.beats < 5 and not wire.lost:
+            leases.live()
+            await asyncio.sleep(0.005)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(beat())
+    return wire  # type: ignore[no-any-return]
+
+
+def test_others_may_clear_away_at_the_same_time() -> None:
+    class Shared(Bucket):
+        async def purge(self, key: str) -> None:
+            await super().purge(key)
+            for name in "xy":  # meanwhile another worker has done both
+                self.leases._hear(entry(f"worker.{name}", operation="PURGE"))
+
+    bucket = Shared()
+    assert beating(bucket, 60.0).lost == ""
+    assert bucket.beats == 5 and len(bucket.purged) == 1
+
+
+def test_a_heart_that_stops_is_told() -> None:
+    class Broken(Bucket):
+        async def purge(self, key: str) -> None:
+            raise ValueError("nobody thought of this")
+
+    assert beating(Broken(), 60.0).lost == "nobody thought of this"

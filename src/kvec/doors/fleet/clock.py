@@ -13,6 +13,7 @@ class Mark(NamedTuple):
     """What the subject for a message's acknowledgement says of it."""
 
     place: int  # in its stream
+    delivery: int  # its number among all that its consumer has delivered
     moment: float  # when the server took it, in seconds since 1970, to the hundredth
     behind: int  # messages that wait behind it
 
@@ -21,13 +22,13 @@ def mark_of(reply: str) -> Mark:
     """Read such a subject, with or without a domain.
 
     >>> mark_of("$JS.ACK.items.kvec-0-1.1.17.3.1700000000129000000.4")
-    Mark(place=17, moment=1700000000.12, behind=4)
+    Mark(place=17, delivery=3, moment=1700000000.12, behind=4)
     >>> mark_of("$JS.ACK._.h4sh.items.c.1.17.3.1700000000129000000.0.r4nd")
-    Mark(place=17, moment=1700000000.12, behind=0)
+    Mark(place=17, delivery=3, moment=1700000000.12, behind=0)
     """
     words = reply.split(".")
-    place, _, nanoseconds, behind = map(int, words[5:9] if len(words) == 9 else words[7:11])
-    return Mark(place, nanoseconds // 10_000_000 / 100, behind)
+    place, delivery, nanoseconds, behind = map(int, words[5:9] if len(words) == 9 else words[7:11])
+    return Mark(place, delivery, nanoseconds // 10_000_000 / 100, behind)
 
 
 class ServerClock:

@@ -2,11 +2,15 @@
 
 An owner makes a consumer under a name with its epoch, and takes away those of earlier owners: nobody can pull what is
 meant for another, and nothing is delivered again out of order. Acknowledged is what a state holds.
+
+In a cluster a request or an item can be lost between servers while the connection holds. After a silence in which each
+request must have ended, they are made anew; where an item is missing, the connection counts as broken.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +22,8 @@ from kvec.doors.fleet.leases import LeaseLost
 from kvec.doors.fleet.link import Link
 
 BATCH = 2048  # messages that are asked for together
-EXPIRES = 30_000_000_000  # nanoseconds after which a request for messages ends
+EXPIRES = 10.0  # seconds after which a request for messages ends, and the server says so
+GRACE = 5.0  # seconds that its word may take
 ACK_WAIT = 24 * 3600.0  # seconds: nothing is delivered again to the same owner
 CLOSE = "Kvec-Close"  # the header of a message that says: decide what is open
 
@@ -42,7 +47,9 @@ class Intake:
         self._number = number
         self._inbox = ""
         self._last = 0  # the place in the stream of the newest one
+        self._delivery = 0  # its number among all that the consumer has delivered
         self._asked = 0  # messages that were asked for, and have not come yet
+        self._heard = 0.0  # when something came, or was asked for
         self._waiting: deque[Message] = deque()
         self._behind = 0  # messages that the server had behind the newest one
         self._clock = ServerClock()
@@ -71,9 +78,12 @@ class Intake:
         """Keep enough messages on their way."""
         if self._is_gone:
             raise LeaseLost(f"the consumer of partition {self._number} is gone")
+        if self._asked and time.monotonic() - self._heard > EXPIRES + GRACE:
+            self._asked = 0  # no request can last for so long: they were lost on their way
         if self._asked + len(self._waiting) < BATCH // 2:
             self._asked += BATCH
-            request = json.dumps({"batch": BATCH, "expires": EXPIRES}).encode()
+            self._heard = time.monotonic()
+            request = json.dumps({"batch": BATCH, "expires": int(EXPIRES * 1e9)}).encode()
             await self._link.send(f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}", request, self._inbox)
 
     def read(self, most: int) -> list[Message]:
@@ -101,19 +111,28 @@ class Intake:
         return [name for name in names if name.startswith(self._stem) and name.removeprefix(self._stem).isdecimal()]
 
     async def _hear(self, message: Any) -> None:
+        self._heard = time.monotonic()
         if not message.reply:  # the server says how a request ended
             headers = message.headers or {}
             is_end = headers.get("Status") in ("409", "503") and "xceeded" not in headers.get("Description", "")
             self._is_gone = self._is_gone or is_end
-            self._asked -= int(headers.get("Nats-Pending-Messages", 0))
+            self._come(int(headers.get("Nats-Pending-Messages", 0)))
             if headers.get("Status") == "408":  # it has waited for more, and nothing came
                 self._behind = 0
         else:
-            self._asked -= 1
-            number, wall, self._behind = mark_of(message.reply)
-            self._clock.hear(wall)
-            if number > self._last:  # else it comes again
-                self._last = number
+            self._come(1)
+            mark = mark_of(message.reply)
+            self._clock.hear(mark.moment)
+            if mark.delivery > self._delivery + 1:  # nothing behind what is missing may be taken
+                self._link.lose(f"items of partition {self._number} were lost on their way")
+                return
+            self._delivery, self._behind = mark.delivery, mark.behind
+            if mark.place > self._last:  # else it comes again
+                self._last = mark.place
                 is_close = message.headers is not None and CLOSE in message.headers
-                self._waiting.append(Message(number, message.data, is_close, message.reply, wall))
+                self._waiting.append(Message(mark.place, message.data, is_close, message.reply, mark.moment))
         self._wake()
+
+    def _come(self, n: int) -> None:
+        """So many are no longer on their way; those of a request that was given up may still come."""
+        self._asked = max(self._asked - n, 0)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kvec.doors.fleet.link import Link, LinkLost
+from kvec.doors.fleet.link import Link
 
 WORKER, PARTITION, TERMS = "worker.", "partition.", "terms"
 
@@ -157,9 +158,10 @@ class Leases:
                 await asyncio.sleep(self._seconds / 3)
                 await self._beat()
                 for name in self._workers.keys() - self.live():  # of those that are lost for long
-                    if self._workers[name] < time.monotonic() - 10 * self._seconds:
+                    heard = self._workers.get(name, math.inf)  # another one may have cleared it away meanwhile
+                    if heard < time.monotonic() - 10 * self._seconds:
                         await self._link.ask(self._bucket.purge(WORKER + name))
-        except (LinkLost, self._link.js_errors.Error) as error:
+        except Exception as error:  # whatever it is, the others no longer hear of this worker
             self._link.lose(str(error) or type(error).__name__)
 
     async def _listen(self, watcher: Any) -> None:

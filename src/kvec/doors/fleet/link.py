@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from kvec.doors.fleet.places import Place
@@ -124,6 +125,14 @@ class Link:
     async def subscribe(self, subject: str, hear: Callable[[Any], Awaitable[None]]) -> Any:
         """Hear what comes on a subject."""
         return await self.ask(self._client.subscribe(subject, cb=hear))
+
+    async def moment(self, stream: str) -> float:
+        """What time it is for the server that has a stream; this host's clock may say something else."""
+        answer = await self.ask(self._client.request(f"$JS.API.STREAM.INFO.{stream}", timeout=PATIENCE))
+        told = json.loads(answer.data).get("ts")
+        if told is None:
+            raise LinkLost(f"the server does not say what time it is in stream {stream!r}")
+        return datetime.fromisoformat(told).timestamp()
 
     def inbox(self) -> str:
         """A subject of one's own."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-import time
+import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from kvec.decide.folder import as_damage
@@ -74,13 +73,15 @@ class States:
                 await self.forget(one.name)
         info = await link.ask(link.js.stream_info(stream, subjects_filter=f"$O.{self._group}.C.>"))
         whole = {one.nuid for one in held}
+        since = await link.moment(stream) - ORPHAN
         for subject in set(info.state.subjects or ()):
-            if subject.rpartition(".")[2] not in whole and await self._age(stream, subject) > ORPHAN:
+            if subject.rpartition(".")[2] not in whole and await self._newest(stream, subject) < since:
                 await link.ask(link.js.purge_stream(stream, subject=subject))
 
-    async def _age(self, stream: str, subject: str) -> float:
+    async def _newest(self, stream: str, subject: str) -> float:
+        """When the server took the newest message of a subject; for ever in the future where it does not say."""
         try:
             newest = await self._link.ask(self._link.js.get_last_msg(stream, subject))
         except self._link.js_errors.NotFoundError:
-            return 0.0
-        return time.time() - (newest.time or datetime.now(UTC)).timestamp()
+            return math.inf
+        return math.inf if newest.time is None else newest.time.timestamp()
