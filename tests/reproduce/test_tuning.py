@@ -345,7 +345,7 @@ def test_a_trial_of_a_machine_in_another_zone_is_under_way(
     get_trials = Study.get_trials
 
     def eastern(*given: Any, **more: Any) -> list[Any]:
-        """What Optuna 4 tells a machine twelve hours to the east."""
+        """What a storage that keeps local times tells a machine twelve hours to the east."""
         found = [copy(trial) for trial in get_trials(*given, **more)]
         for trial in found:
             trial.datetime_start = trial.datetime_start and trial.datetime_start - timedelta(hours=12)

@@ -197,7 +197,7 @@ def _opened(optuna: Any, storage: Path | str) -> Any:
 
 
 def _began(trial: Any) -> float:
-    """When a trial was begun, in seconds since 1970; local times jump, and Optuna 4 takes them as others wrote them."""
+    """When a trial was begun, in seconds since 1970: local times jump, and may come as another machine wrote them."""
     return float(trial.user_attrs.get(_BEGAN) or trial.datetime_start.timestamp())
 
 
