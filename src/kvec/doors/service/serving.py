@@ -40,7 +40,9 @@ from kvec.words.plain import require_choice
 MOST_NAME = 64  # characters of a model's name
 GRACE = 10  # seconds that answers under way are given at the end
 SWITCH = 0.001  # seconds after which a busy thread lets the other one work
-COLLECT = (50_000, 20, 100)  # items are many small objects without circles: looking for these too often costs a tenth
+# Items are many small objects without circles, so looking for these seldom finds any, and halts everything for a tenth
+# of a second. Circles that do come, with connections, are found when so many objects are there more than before.
+COLLECT = (500_000, 20, 100)
 SPARE_FILES = 128  # beside connections
 
 
