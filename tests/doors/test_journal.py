@@ -118,6 +118,8 @@ def test_what_a_kill_leaves_has_room_behind_it_that_is_cut_off(tmp_path: Path) -
     assert left.startswith(whole) and len(left) > len(whole) + LEAST_ROOM // 2 and not left[len(whole) :].strip(b"\0")
     assert list(Journal(path).entries()) == entries
     assert path.read_bytes() == whole
+    path.write_bytes(left)
+    assert list(Journal(path).entries(is_last=False)) == entries, "so it is where another journal followed"
     for size in range(starts[2] + 16, len(whole.rstrip(b"\0"))):  # torn in the content of the last
         path.write_bytes(whole[:size] + bytes(len(left) - size))
         assert list(Journal(path).entries()) == entries[:2]

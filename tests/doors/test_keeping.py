@@ -22,7 +22,7 @@ from kvec.words.errors import ModelError, SettingError
 def test_a_folder_is_kept_by_one_process(tmp_path: Path) -> None:
     first = Keeper(tmp_path / "new" / "kept")
     assert first.resume() is None
-    with pytest.raises(SettingError, match="another kvec stream keeps its state here"):
+    with pytest.raises(SettingError, match="another process keeps its state here"):
         Keeper(tmp_path / "new" / "kept")
     first.close()
     Keeper(tmp_path / "new" / "kept").close()

@@ -67,7 +67,8 @@ class Journal:
                     break
                 yield _unpacked(content)
                 start = file.tell()
-            if start < end and not is_last:
+            file.seek(start)
+            if not is_last and file.read().strip(b"\0"):
                 raise self._damaged(start)
             if start != end:  # torn, or the last entry lost its padding
                 file.truncate(start)
@@ -98,8 +99,9 @@ class Journal:
         """Close the file, without the room that was not needed."""
         if self._file is not None:
             if self._room > self._end:
-                self._file.truncate(self._end)
-                os.fsync(self._file.fileno())
+                with suppress(OSError, ValueError):  # zeros are passed over
+                    self._file.truncate(self._end)
+                    os.fsync(self._file.fileno())
             self._file.close()
             self._file = None
 

@@ -142,7 +142,7 @@ def _locked(folder: Path) -> IO[bytes]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-            raise SettingError(f"{folder}: another kvec stream keeps its state here; name another --state") from None
+            raise SettingError(f"{folder}: another process keeps its state here; name another --state") from None
     return lock
 
 

@@ -143,12 +143,14 @@ def serve_export(
     """Write the items of all sequences whose true labels have come as a table, to train or tune with."""
     require_extra()
     from kvec.doors.service.label_store import labelled_items, labels_in
+    from kvec.doors.summary import counted
     from kvec.doors.writing import ENDINGS, require_place, write_decisions
     from kvec.report.canvas import write_whole
 
     require_place(output, tuple(ENDINGS))
     found = labelled_items(labels_in(state, model))
-    left = f"; {found.left_out:,} sequences are left out, as their beginning is not known" if found.left_out else ""
+    n = counted(found.left_out, "sequence")
+    left = f"; {n} left out, as too little is known of the beginning" if found.left_out else ""
     if not found.table.height:
         raise DataError(f"{state}: no labelled sequence is known from its beginning{left}")
     write_decisions(found.table, output)

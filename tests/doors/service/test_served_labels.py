@@ -52,7 +52,6 @@ def test_a_label_that_comes_first_gets_all_items(lively: Trained, tmp_path: Path
     taken(served, [{**item, "key": "c", "time": 50.0}])  # the others are over
     table = labelled_items(tmp_path / "kept" / FILE).table
     assert table["key"].to_list() == ["a"] * 3 and table["time"].to_list() == [1.0, 2.0, 3.0]
-    assert table["is_end"].to_list() == [False, False, True]
     served.close()
 
 
@@ -72,7 +71,6 @@ def test_sequences_are_kept_from_their_beginning_or_left_out(lively: Trained, tm
     found = labelled_items(tmp_path / "kept" / FILE)
     assert found.table["key"].unique().to_list() == ["long#1"] and found.left_out == 2
     assert found.table["time"].to_list() == pytest.approx([100 + 0.01 * n for n in range(256)]), "its first items"
-    assert not found.table["is_end"].any(), "they are not all of it"
     again.close()
 
 

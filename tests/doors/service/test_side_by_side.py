@@ -10,8 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.doors.made import Trained
 from tests.doors.service.serviced import asked, rows_of
 
+from kvec.doors.service.service import Service
 
-async def _counts(client: httpx.AsyncClient, name: str) -> tuple[int, int]:
+
+async def _counts(client: httpx.AsyncClient, service: Service, name: str) -> tuple[int, int]:
+    await service.call(lambda: None)  # they are counted just behind the answer
     found: dict[str, int] = (await client.get("/v1/model", params={"model": name})).json()["counts"]
     return found["items"], found["decisions"]
 
@@ -20,13 +23,13 @@ def test_two_models_keep_apart(trained: Trained, lively: Trained) -> None:
     rows = rows_of(lively, 600)
 
     async def wish() -> None:
-        async with asked(lively, others={"sure": trained}) as (client, _):
+        async with asked(lively, others={"sure": trained}) as (client, service):
             names = (await client.get("/v1/models")).json()
             assert [one["name"] for one in names["models"]] == ["default", "sure"] and names["default"] == "default"
             said = (await client.post("/v1/items?model=sure", json=rows[:400])).json()
             assert said["taken"] == 400 and {one["model"] for one in said["decisions"]} == {"sure"}
-            assert await _counts(client, "sure") == (400, len(said["decisions"]))
-            assert await _counts(client, "default") == (0, 0)
+            assert await _counts(client, service, "sure") == (400, len(said["decisions"]))
+            assert await _counts(client, service, "default") == (0, 0)
             decided = said["decisions"][0]
             path = f"/v1/keys/{decided['tangle']}/{decided['key']}"
             assert (await client.get(path)).status_code == 404  # the other one has not seen it
@@ -38,7 +41,9 @@ def test_two_models_keep_apart(trained: Trained, lively: Trained) -> None:
                 for name in ("default", "sure")
             ]
             assert [one["taken"] for one in both] == [200, 200]
-            assert (await _counts(client, "default"))[0] == 200 and (await _counts(client, "sure"))[0] == 600
+            assert (await _counts(client, service, "default"))[0] == 200 and (await _counts(client, service, "sure"))[
+                0
+            ] == 600
             assert [one["n"] for one in both[0]["decisions"]] == list(range(1, len(both[0]["decisions"]) + 1))
 
             before = (await client.get("/v1/model", params={"model": "sure"})).json()["threshold"]

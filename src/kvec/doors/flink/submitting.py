@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -12,7 +15,7 @@ from tempfile import TemporaryDirectory
 from kvec.decide.deployed import load_deployed
 from kvec.decide.stream import Stream
 from kvec.doors.flink.job import Plan, build
-from kvec.doors.flink.parquet import FORMS, Turning
+from kvec.doors.flink.parquet import FORMS, PREFIX, Turning
 from kvec.doors.flink.places import is_folder, newest_state, require_sink, require_source
 from kvec.doors.flink.slices import require_same_files, slices_of
 from kvec.doors.flink.watching import Manner
@@ -25,6 +28,7 @@ from kvec.words.errors import DataError, SettingError
 from kvec.words.plain import require_choice
 
 CHECKPOINTS = "execution.checkpointing.dir"
+CONNECT = 10.0  # seconds to reach a cluster
 BLOCKS = 16  # slices, or blocks of rows, that go to a worker at once; of single rows it is Flink's own thousand
 
 # Restarts before the job fails and says why: two minutes of them here, twelve on a cluster, where a machine that is
@@ -85,10 +89,29 @@ def submit(wishes: FlinkWishes) -> int:
     with _checkpoints(wishes) as folder:
         settings = settings_of(replace(wishes, checkpoints=folder), is_files)
         pyflink()
+        _require_there(wishes)
         plan = Plan(
             task, slices or wishes.source, wishes.sink, wishes.dead_letters, wishes.parallelism, settings, wishes.jars
         )
         return _execute(plan, wishes, model.vocabulary.label_names)
+
+
+def _require_there(wishes: FlinkWishes) -> None:
+    """Refuse at once what Flink would only find out after a while; say what is in the sink already."""
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java" if not home else str(Path(home) / "bin" / "java")) is None:
+        where = f"and JAVA_HOME is {home}, where none is" if home else "which is not on the path"
+        raise SettingError(f"kvec flink needs Java 17, {where}; install it, or set JAVA_HOME to where it is")
+    if wishes.cluster != "local":
+        host, _, port = wishes.cluster.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), CONNECT).close()
+        except OSError as error:
+            raise SettingError(
+                f"--cluster {wishes.cluster}: {error.strerror or error}; is the JobManager running there?"
+            ) from None
+    if is_folder(wishes.sink) and wishes.start_from is None and any(Path(wishes.sink).glob(f"{PREFIX}-*")):
+        say(f"{wishes.sink} holds decisions of an earlier job, which stay beside those of this one")
 
 
 @contextmanager

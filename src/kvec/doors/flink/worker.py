@@ -45,7 +45,10 @@ class Task:
 
 def pyflink(module: str = "") -> Any:
     """A module of PyFlink, which only those have who run jobs."""
-    apart = " in an environment of its own, since it wants older packages (in a clone: make flink)"
+    apart = (
+        " in an environment of its own, since it wants older packages (in a clone: make flink, then "
+        ".venv-flink/bin/kvec flink)"
+    )
     return need(f"pyflink.{module}" if module else "pyflink", "kvec flink needs", "flink", apart)
 
 

@@ -48,7 +48,7 @@ def read_tokens(path: Path) -> frozenset[bytes]:
         raise SettingError(f"{path}: holds no token; make one with: openssl rand -hex 32 > {path}")
     if short := [token for token in tokens if len(token) < LEAST_TOKEN or not token.isascii()]:
         raise SettingError(
-            f"{path}: {len(short)} of its tokens are no {LEAST_TOKEN} plain characters; make longer ones"
+            f"{path}: {len(short)} of its tokens are shorter than {LEAST_TOKEN} characters, or not plain; make others"
         )
     return frozenset(_digest(token.encode()) for token in tokens)
 

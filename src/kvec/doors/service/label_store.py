@@ -37,6 +37,7 @@ ON CONFLICT (tangle, key, sequence) DO UPDATE SET
     {", ".join(f"{name} = coalesce(excluded.{name}, {name})" for name in _SAID)}, items = {_LONGER},
     is_whole = max(is_whole, excluded.is_whole)
 """
+_PLACE = " place"  # a column for sorting alone
 _ITS = "WHERE tangle = ? AND key = ? AND sequence = ?"
 
 
@@ -165,7 +166,7 @@ class Labelled(NamedTuple):
 def labelled_items(path: Path) -> Labelled:
     """The items of all labelled sequences that are known from their first one, at least up to their decision.
 
-    Columns: tangle, key, time, order of arrival, end mark, values, label. Later sequences of a key are keys as well.
+    Columns are named as the model names them, so that a model which learns from the table can take over from it.
     """
     try:
         base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
@@ -176,6 +177,8 @@ def labelled_items(path: Path) -> Labelled:
         base.close()
     except sqlite3.Error as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
+    reading = _reading(schema)
+    named = {one.name: one.source for one in reading.values}
     found: list[dict[str, Any]] = []
     left_out = 0
     for tangle, key, sequence, label, n_observed, content, is_whole in rows:
@@ -184,21 +187,31 @@ def labelled_items(path: Path) -> Labelled:
             left_out += 1
             continue
         key = f"{json.loads(key)}#{sequence}" if sequence else str(json.loads(key))
-        names = {"tangle": str(json.loads(tangle)), "key": key}
         for place, (time, order, value) in enumerate(items, 1):
-            is_end = bool(is_whole) and place == len(items)
-            more = {"time": time, "order": order, "is_end": is_end}
-            found.append({**names, **more, **_as_text(value), "label": label})
-    return Labelled(pl.DataFrame(found, infer_schema_length=None), _reading(schema), left_out)
+            cells = {
+                reading.tangle: str(json.loads(tangle)), reading.key[0]: key, reading.time: time, reading.order: order,
+                reading.end: bool(is_whole) and place == len(items), reading.labels[0]: label,
+                **{named[name]: cell for name, cell in _as_text(value).items()}, _PLACE: order,
+            }  # fmt: skip
+            found.append({name: cell for name, cell in cells.items() if name})
+    table = pl.DataFrame(found, infer_schema_length=None)
+    if found:
+        by = [name for name in (reading.tangle, reading.time, _PLACE) if name]
+        table = table.sort(by, maintain_order=True).drop(_PLACE)
+    return Labelled(table, reading, left_out)
 
 
 def _reading(schema: Schema) -> Schema:
-    """How the table of labelled items is read: as the model's own, by the names that its columns have there."""
-    values = tuple(Field(one.name, kind=one.kind, bins=one.bins) for one in schema.values)
+    """How the table of labelled items is read: as the model reads items, where one column can say it."""
+    values = (
+        Field(one.name, one.source if one.transform == "none" else one.name, one.kind, bins=one.bins)
+        for one in schema.values
+    )
     return Schema(
-        key=("key",), values=values, labels=("label",), tangle="tangle", time="time" if schema.time else "",
-        order="order", end="is_end", session=schema.session, session_gap=schema.session_gap, match=schema.match,
-        expiry=schema.expiry,
+        key=schema.key if len(schema.key) == 1 else ("key",), values=tuple(values), labels=schema.label_names[:1],
+        tangle="tangle" if "," in schema.tangle else schema.tangle, time=schema.time,
+        order=schema.order or ("" if schema.time else "order"), end=schema.end, session=schema.session,
+        session_gap=schema.session_gap, match=schema.match, expiry=schema.expiry, empty_key=schema.empty_key,
     )  # fmt: skip
 
 

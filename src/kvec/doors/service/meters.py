@@ -24,13 +24,17 @@ GAUGES = {
     "bytes": ("kvec_stream_bytes", "Memory of the stream's arrays."),
     "models": ("kvec_models_deciding", "Models that decide: more than one while a newer one takes over."),
     "newest": ("kvec_newest_item_seconds", "The time of the newest item, by the items' own clock."),
-    "accuracy": ("kvec_live_accuracy", "Share of labelled decisions that were right."),
-    "labelled": ("kvec_labelled_decisions", "Decisions whose true label has come."),
+    "accuracy": (
+        "kvec_live_accuracy",
+        "Share of labelled decisions that were right, since the last take-over.",
+    ),
+    "labelled": ("kvec_labelled_decisions", "Decisions whose true label has come, since the last take-over."),
     "drift": ("kvec_drift", "Evidence of drift from calibration; at 1 it is an alarm."),
     "errors": ("kvec_promise_errors", "Evidence of more errors than promised; at 1 it is an alarm."),
     "evicted": ("kvec_evicted_items", "Items forgotten before their window had passed."),
     "late": ("kvec_late_items", "Items older than the clock of their tangle."),
     "unknown": ("kvec_unknown_values", "Values that training never saw."),
+    "missing": ("kvec_missing_values", "Value fields that a row did not have."),
 }
 Facts = Callable[[], Mapping[str, Mapping[str, Any]]]  # by model, by name
 

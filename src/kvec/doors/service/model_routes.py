@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from kvec import __version__
 from kvec.decide.looking_back import Recalled
 from kvec.decide.targets import TARGETS
+from kvec.doors.messages import say
 from kvec.doors.service.bodies import JSON, rows_of
 from kvec.doors.service.frames import Watch
 from kvec.doors.service.problems import Refusal
@@ -116,6 +117,7 @@ async def _is_turned(service: Service, served: Served, target: dict[str, Any]) -
             return False
         if version.point != before.point:
             served.take_over(version, is_turned=True)
+            say(f"{served.name}: the dial is turned to {version.point}, from {before.point}")
         return True
 
     return await service.call(turn)
@@ -130,15 +132,21 @@ async def post_reload(request: Request) -> Response:
 
 async def reload(service: Service, served: Served) -> bool:
     """Let the model that is in the folder now take over; whether it is another one, or at another point."""
-    version = await service.apart(service.origins[served.name].read)
+    try:
+        version = await service.apart(service.origins[served.name].read)
 
-    def take_over() -> bool:
-        if served.is_started_with(version):
-            return False
-        served.take_over(version)
-        return True
+        def take_over() -> bool:
+            if served.is_started_with(version):
+                return False
+            served.take_over(version)
+            return True
 
-    return await service.call(take_over)
+        is_changed = await service.call(take_over)
+    except Exception as error:
+        say(f"{served.name}: the model as it is now cannot take over: {error}")
+        raise
+    say(f"{served.name}: " + ("the new model takes over" if is_changed else "the model has not changed"))
+    return is_changed
 
 
 async def post_labels(request: Request) -> Response:

@@ -35,6 +35,7 @@ from kvec.doors.service.traces import Trace, Traces
 from kvec.doors.service.truths import Truths
 from kvec.doors.service.versions import Version
 from kvec.doors.succeeding import require_same_items, require_same_limits
+from kvec.doors.summary import counted
 from kvec.read.arriving import RowReader
 from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import ModelError, SettingError
@@ -43,6 +44,7 @@ from kvec.words.limits import Limits
 
 SHARE = 300  # saving halts the stream in no more than one of so many seconds
 OF_ROWS = ("max_line", "max_items", "max_text")  # bounds by which the rows of a request are read
+ENOUGH = 100  # items after which a column that none had is told
 GIVE_UP = "give up"  # in the place of a body's form: the oldest of many models decides its rest
 
 
@@ -62,6 +64,7 @@ class Served:
         self._until: float | None = None  # when older models must be done, by the wall clock
         self._n_waiting = self._n_unsaved = self._n_requests = 0
         self._saved = time.monotonic()
+        self._has_told = False  # of columns that no row has
         self._pause = 0.0  # seconds that the last snapshot halted the stream
         self.newest: float | None = None  # time of the newest item
         try:
@@ -106,7 +109,7 @@ class Served:
         self._bounds = self._manner.bounds
         self.truths.catch_up(self._judge)
         if n_requests:
-            say(f"{self.name}: taken again from the journal, behind the snapshot: {n_requests:,} requests")
+            say(f"{self.name}: taken again from the journal, behind the snapshot: {counted(n_requests, 'request')}")
         if is_newer:
             self.take_over(wanted)
             say(f"{self.name}: the model has changed; the new one takes over")
@@ -261,6 +264,7 @@ class Served:
             assert not left
             if not is_turned:
                 self._started = version.mark
+                self.truths.begin_anew(self.log.newest)
             self.version = version
             self.watcher = Watcher.of(self.stream, awaits_labels=True)
             self._until = wall + self._manner.deadline
@@ -301,6 +305,7 @@ class Served:
             **self.counts(), "accuracy": self.truths.accuracy, "labelled": self.truths.n_labelled,
             "drift": None if watched is None else watched.drift, "errors": None if watched is None else watched.errors,
             "evicted": counters.evicted_items, "late": counters.late, "unknown": counters.unknown_values,
+            "missing": counters.missing_values,
         }  # fmt: skip
 
     def _count(self) -> None:
@@ -312,10 +317,19 @@ class Served:
             "waiting": max(self._n_waiting, 0), "tangles": stream.n_tangles, "cached": stream.n_cached,
             "bytes": stream.bytes, "models": stream.n_models, "newest": self.newest,
         }  # fmt: skip
+        self._tell_unseen()
         self.meters.early(self.name, self.traces.earliness)
         if self.traces.ended:
             self.truths.ended(self.traces.ended)
             self.traces.ended.clear()
+
+    def _tell_unseen(self) -> None:
+        """Say once which value columns no row has had, when there were enough of them to be sure."""
+        if not self._has_told and self.stream.counters.items >= ENOUGH:
+            self._has_told = True
+            if self.reader.unseen:
+                names = ", ".join(map(repr, sorted(self.reader.unseen)))
+                say(f"{self.name}: no row so far has had the model's columns {names}; are they named otherwise?")
 
     # -- saving -------------------------------------------------------------------------------------------------
 

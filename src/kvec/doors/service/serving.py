@@ -178,12 +178,11 @@ class _Server(uvicorn.Server):
                 say(f"{len(self._service.tokens)} tokens were read again")
             except Exception as error:
                 say(f"tokens stay as they were: {error}")
-        for name, served in self._service.hub.served.items():
+        for served in self._service.hub.served.values():
             try:
-                is_changed = await reload(self._service, served)
-                say(f"{name}: " + ("the new model takes over" if is_changed else "the model has not changed"))
-            except Exception as error:
-                say(f"{name}: cannot be read again: {error}")
+                await reload(self._service, served)
+            except Exception:
+                continue  # it has said why
 
 
 # -- what was wished for ------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from kvec.words.items import Decision, Key, TangleId
 from kvec.words.schema import Schema
 
 MOST_PENDING = 100_000  # labels of sequences that are not decided yet, the newest
+FEW = 8  # classes that are told
 MOST_SEQUENCE = 2**63 - 1  # that the store can hold
 
 Judge = Callable[[str, str, str], None]  # id of a decision, what it said, what is true
@@ -35,7 +36,8 @@ class Truths:
         self._newest: dict[tuple[TangleId, Key], int] = {}  # the newest decided sequence of a key
         self._pending: OrderedDict[Name, str] = OrderedDict()
         self._judged: OrderedDict[Name, str] = OrderedDict()  # that were counted, by which label
-        self.n_right = self.n_labelled = 0
+        self.n_right = self.n_labelled = 0  # of the decisions since the newest model took over
+        self._since = 0  # the newest decision before that
         self._up_to = 0  # the newest row of the store that was counted
 
     @property
@@ -51,6 +53,7 @@ class Truths:
             self._note((one["tangle"], one["key"], one["sequence"]), said)
         if plain is not None:
             self.n_right, self.n_labelled, self._up_to = plain["n_right"], plain["n_labelled"], plain["up_to"]
+            self._since = plain["since"]
             self._judged = OrderedDict(((t, k, s), label) for t, k, s, label in plain["judged"])
             self._pending = OrderedDict(((t, k, s), label) for t, k, s, label in plain["pending"])
 
@@ -64,10 +67,14 @@ class Truths:
     def to_plain(self) -> dict[str, Any]:
         """Plain data, as `restore` reads it."""
         return {
-            "n_right": self.n_right, "n_labelled": self.n_labelled, "up_to": self._up_to,
+            "n_right": self.n_right, "n_labelled": self.n_labelled, "up_to": self._up_to, "since": self._since,
             "judged": [[*name, label] for name, label in self._judged.items()],
             "pending": [[*name, label] for name, label in self._pending.items()],
         }  # fmt: skip
+
+    def begin_anew(self, newest: int) -> None:
+        """Another model decides: what it has right is counted from behind this decision on."""
+        self.n_right, self.n_labelled, self._since = 0, 0, newest
 
     def decided(self, decisions: Sequence[Decision], first: int, wall: float, judge: Judge) -> None:
         """Take note of decisions; the label of one may be there already."""
@@ -122,7 +129,9 @@ class Truths:
         tangle, key = _name(cells, "tangle", most_text, 0), _name(cells, "key", most_text)
         label, sequence = cells.get("label"), cells.get("sequence")
         if not isinstance(label, str) or label not in classes:
-            raise ValueError(f"'label' must be a class of the model, such as {min(classes)!r}")
+            what = "is missing; it" if label is None else f"is {str(label)[:40]!r}; it"
+            few = ", ".join(map(repr, sorted(classes)[:FEW])) + (" and others" if len(classes) > FEW else "")
+            raise ValueError(f"'label' {what} must be a class of the model: {few}")
         is_whole = isinstance(sequence, int) and not isinstance(sequence, bool)
         if sequence is not None and not (is_whole and 0 <= sequence <= MOST_SEQUENCE):
             raise ValueError(f"'sequence' must be a whole number from 0 to {MOST_SEQUENCE}")
@@ -149,13 +158,15 @@ class Truths:
         before = self._judged.get(name)
         if before is not None:
             self._judged[name] = label
-            self.n_right += (said.label == label) - (said.label == before)
+            if said.n > self._since:
+                self.n_right += (said.label == label) - (said.label == before)
             return
         self._judged[name] = label
         if len(self._judged) > self._keep:
             self._judged.popitem(last=False)
-        self.n_labelled += 1
-        self.n_right += said.label == label
+        if said.n > self._since:
+            self.n_labelled += 1
+            self.n_right += said.label == label
         judge(said.id, said.label, label)
 
     def _note(self, name: Name, said: Said) -> None:
