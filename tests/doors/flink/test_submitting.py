@@ -37,7 +37,7 @@ WISHES = FlinkWishes(Path("model"), "items.ndjson", "out")
             ("--sink-format", "parquet", "--detach", "--cluster", "here:8081"),
             "--sink-format parquet is this command's to do, and --detach ends it; leave out one of the two",
         ),
-        (("--sink", "out", "--dead-letters", "out"), "--dead-letters is the folder of --sink"),
+        (("--sink", "out", "--dead-letters", "./out"), "--dead-letters is the folder of --sink"),
         (("--cluster", "here:8081"), "--cluster needs --checkpoints: a folder that all of its machines reach"),
         (("--parallelism", "0"), "--parallelism is 0; it must be at least 1"),
         (("--split-by", "way"), "say into how many parts with --split-tangles"),

@@ -284,5 +284,5 @@ def test_a_websocket_whose_client_does_not_read_is_cut_off(serving: Serving, liv
 
 def test_sighup_reads_tokens_and_models_again(serving: Serving) -> None:
     serving.process.send_signal(signal.SIGHUP)
-    serving.wait_for("1 tokens were read again")
+    serving.wait_for("read again: 1 token")
     serving.wait_for("default: the model has not changed")

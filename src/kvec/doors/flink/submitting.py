@@ -42,7 +42,7 @@ def submit(wishes: FlinkWishes) -> int:
     require_sink(wishes.sink, "--sink")
     if wishes.dead_letters is not None:
         require_sink(wishes.dead_letters, "--dead-letters")
-        if wishes.dead_letters == wishes.sink and is_folder(wishes.sink):
+        if is_folder(wishes.sink) and Path(wishes.dead_letters).resolve() == Path(wishes.sink).resolve():
             raise SettingError("--dead-letters is the folder of --sink; name another, as their files differ")
     if is_files and is_folder(wishes.sink) and Path(wishes.source).resolve() == Path(wishes.sink).resolve():
         raise SettingError(f"--sink is {wishes.sink}, the folder of --source; name another")

@@ -34,6 +34,7 @@ from kvec.doors.service.served import Served
 from kvec.doors.service.service import Origin, Service
 from kvec.doors.streaming import every
 from kvec.doors.succeeding import limits_of
+from kvec.doors.summary import counted
 from kvec.words.errors import SettingError
 from kvec.words.plain import require_choice
 
@@ -175,7 +176,7 @@ class _Server(uvicorn.Server):
         if self._wishes.token_file is not None:
             try:
                 self._service.tokens = read_tokens(self._wishes.token_file)
-                say(f"{len(self._service.tokens)} tokens were read again")
+                say(f"read again: {counted(len(self._service.tokens), 'token')}")
             except Exception as error:
                 say(f"tokens stay as they were: {error}")
         for served in self._service.hub.served.values():
