@@ -16,14 +16,8 @@ from kvec.doors.service.problems import Refusal
 from kvec.doors.service.service import Service
 from kvec.words.errors import SettingError
 
-OPEN = (
-    "/",
-    "/v1/healthz",
-    "/v1/readyz",
-    "/healthz",
-    "/readyz",
-    "/v1/openapi.json",
-)  # without a token; and what lies under /assets/
+# without a token; and what lies under /assets/
+OPEN = ("/", "/v1/healthz", "/v1/readyz", "/healthz", "/readyz", "/v1/openapi.json")
 LEAST_TOKEN = 16  # characters
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
