@@ -73,6 +73,42 @@ def test_the_newest_note_counts(clock: SimpleNamespace) -> None:
     assert leases.terms == {"model": "x"}
 
 
+@pytest.mark.parametrize("order", [(None, 3, 7), (3, None, 7), (3, 7, None)])
+def test_all_that_was_noted_before_is_known_once_open(order: tuple[int | None, ...]) -> None:
+    """The library's word that nothing older follows comes before the notes themselves, if they came quickly."""
+    told = {None: None, 3: entry("partition.0", Lease("other", 4).to_bytes(), 3), 7: entry("worker.me", revision=7)}
+
+    class Watcher:
+        def __init__(self) -> None:
+            self.rest = [told[one] for one in order]
+
+        async def updates(self, timeout: float) -> Any:
+            return self.rest.pop(0)
+
+        def __aiter__(self) -> Watcher:
+            return self
+
+        async def __anext__(self) -> Any:
+            return self.rest.pop(0) if self.rest else await asyncio.sleep(60)
+
+    class Watched(Bucket):
+        async def watchall(self) -> Watcher:
+            return Watcher()
+
+    wire: Any = Wire()
+
+    async def opened() -> dict[int, str]:
+        leases = Leases(wire, Watched(), "me", 10.0)
+        await leases.open()
+        known = leases.owners()
+        await asyncio.sleep(0.01)
+        await leases.close(is_left=False)
+        return known
+
+    assert asyncio.run(opened()) == {0: "other"}
+    assert wire.lost == ""
+
+
 # -- beating ----------------------------------------------------------------------------------------------------------
 
 
@@ -95,8 +131,9 @@ class Bucket:
         self.beats, self.purged = 0, list[str]()
         self.leases: Leases
 
-    async def put(self, key: str, value: bytes) -> None:
+    async def put(self, key: str, value: bytes) -> int:
         self.beats += 1
+        return 7
 
     async def purge(self, key: str) -> None:
         self.purged.append(key)

@@ -59,10 +59,14 @@ class Leases:
 
     async def open(self) -> None:
         """Learn what is there, and go on listening and beating."""
-        await self._beat()
+        mine = await self._beat()  # the newest note: whoever hears it has heard all that were before
         watcher = await self._link.ask(self._bucket.watchall())
-        while (entry := await self._link.ask(watcher.updates(timeout=self._seconds + 5))) is not None:
-            self._hear(entry)
+        heard = 0
+        while heard < mine:
+            entry = await self._link.ask(watcher.updates(timeout=self._seconds + 5))
+            if entry is not None:
+                self._hear(entry)
+                heard = entry.revision
         self._tasks = [asyncio.create_task(self._listen(watcher)), asyncio.create_task(self._go_on_beating())]
 
     async def close(self, is_left: bool) -> None:
@@ -149,8 +153,8 @@ class Leases:
         elif entry.key == TERMS and not is_gone:
             self.terms, self._terms_at = json.loads(entry.value), entry.revision
 
-    async def _beat(self) -> None:
-        await self._link.ask(self._bucket.put(WORKER + self.me, b"%d" % time.time()))
+    async def _beat(self) -> int:
+        return int(await self._link.ask(self._bucket.put(WORKER + self.me, b"%d" % time.time())))
 
     async def _go_on_beating(self) -> None:
         try:
@@ -167,6 +171,7 @@ class Leases:
     async def _listen(self, watcher: Any) -> None:
         try:
             async for entry in watcher:
-                self._hear(entry)
+                if entry is not None:  # the library's word that nothing older follows; it may come too early
+                    self._hear(entry)
         except Exception as error:  # whatever it is, this worker no longer knows who has what
             self._link.lose(str(error) or type(error).__name__)
