@@ -52,9 +52,12 @@ bench: $(READY)
 
 flink: .venv-flink/.ready
 
-.venv-flink/.ready: constraints-flink.txt pyproject.toml $(wildcard src/kvec/*/*.c src/kvec/*/*.h)
+.venv-flink/.packages: constraints-flink.txt
 	$(PYTHON) -m venv .venv-flink
 	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-flink.txt
+	@touch .venv-flink/.packages
+
+.venv-flink/.ready: .venv-flink/.packages pyproject.toml $(wildcard src/kvec/*/*.c src/kvec/*/*.h)
 	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch .venv-flink/.ready
 

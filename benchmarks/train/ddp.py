@@ -113,12 +113,34 @@ def difference(one: Any, other: Any) -> dict[str, Any]:
     }
 
 
+def measured_memory(folder: Path, n_tangles: int, window: int) -> dict[str, Any]:
+    """The largest process, and seconds of an epoch: with hardly any data, with all in memory, and streamed."""
+    few, large = folder / "few.parquet", folder / "large.parquet"
+    made(100, few)
+    n_large = made(n_tangles, large)
+    streamed = ["--stream", "--set", f"training.stream_items={window}"]
+    peaks, loading = {}, {}
+    for way, file, more in (("few", few, []), ("in_memory", large, []), ("streamed", large, streamed)):
+        short = ["--epochs", "1", "--set", "encoder.blocks=1", "--set", "encoder.width=16", *more]
+        model, _, peaks[way] = trained(command(1, file, folder / way, short))
+        loading[way] = model.history[0]["seconds"]
+    return {
+        "items": n_large,
+        "window": window,
+        "few": "what a hundred tangles take: the programs themselves",
+        "peak_mb": {way: round(peak) for way, peak in peaks.items()},
+        "seconds_of_an_epoch": {way: round(spent, 2) for way, spent in loading.items()},
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tangles", type=int, default=6000)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--window", type=int, default=100_000, help="items of a window of the streamed training")
-    parser.add_argument("--large", type=int, default=20_000, help="tangles of the set that memory is measured on")
+    parser.add_argument(
+        "--large", type=int, default=20_000, help="tangles of the set that memory is measured on; 0: it is not measured"
+    )
     parser.add_argument("-o", "--out")
     given = parser.parse_args()
     load_before = os.getloadavg()[0]
@@ -134,15 +156,7 @@ def main() -> None:
         nudged, *_ = trained(command(1, data, folder / "nudged", [*epochs, *nudge]))
         killed, seconds, _ = trained(command(2, data, folder / "killed", epochs, restarts=1), is_killed=True)
         speed = [statistics.median(r["seconds"] for r in model.history) for model in (one, two)]
-        few, large = folder / "few.parquet", folder / "large.parquet"
-        made(100, few)
-        n_large = made(given.large, large)
-        window = ["--stream", "--set", f"training.stream_items={given.window}"]
-        peaks, loading = {}, {}
-        for way, file, more in (("few", few, []), ("in_memory", large, []), ("streamed", large, window)):
-            short = ["--epochs", "1", "--set", "encoder.blocks=1", "--set", "encoder.width=16", *more]
-            model, _, peaks[way] = trained(command(1, file, folder / way, short))
-            loading[way] = model.history[0]["seconds"]
+        memory_used = measured_memory(folder, given.large, given.window) if given.large else None
     result = {
         "command": " ".join(["python", *sys.argv]),
         "kvec": kvec.__version__,
@@ -161,13 +175,7 @@ def main() -> None:
             "apart_from_two": difference(two, killed),
             "seconds": round(seconds, 1),
         },
-        "memory": {
-            "items": n_large,
-            "window": given.window,
-            "few": "what a hundred tangles take: the programs themselves",
-            "peak_mb": {way: round(peak) for way, peak in peaks.items()},
-            "seconds_of_an_epoch": {way: round(spent, 2) for way, spent in loading.items()},
-        },
+        "memory": memory_used,
     }
     tell(result, given.out)
 

@@ -206,7 +206,7 @@ def test_saying_everything_twice_says_nothing_new(choice: Choice, plan: Plan, li
 
 
 @given(choice=choices(bases=("timed",)), plan=plans(verbs=0.0), cuts=FEED_ALIKE, seed=st.integers(0, 2**20))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_what_is_said_again_later_says_nothing_new(choice: Choice, plan: Plan, cuts: list[int], seed: int) -> None:
     """However late both come, while the sequence is open; items of other times or values are all taken."""
     rng = np.random.default_rng(seed)
