@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALL := pip install --quiet --disable-pip-version-check --no-compile# Python compiles what is used, when it is used first
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')# of tests; many wait for processes that they start
 DATA ?= demo/train.parquet
 SCHEMA ?=
@@ -26,7 +27,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard src/kvec/*/*.c src/kvec/*/*.
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"kvec needs Python 3.11 or later, not {v[0]}.{v[1]}; say which with: make PYTHON=python3.12")'
 	@echo "installing into $(VENV); the first time this takes some minutes"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m $(INSTALL) -c constraints.txt -e ".[dev]"
 	@touch $(READY)
 
 demo: $(READY)
@@ -54,15 +55,15 @@ flink: .venv-flink/.ready
 
 .venv-flink/.packages: constraints-flink.txt
 	$(PYTHON) -m venv .venv-flink
-	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-flink.txt
+	.venv-flink/bin/python -m $(INSTALL) -r constraints-flink.txt
 	@touch .venv-flink/.packages
 
 .venv-flink/.ready: .venv-flink/.packages pyproject.toml $(wildcard src/kvec/*/*.c src/kvec/*/*.h)
-	.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	.venv-flink/bin/python -m $(INSTALL) --no-deps -e .
 	@touch .venv-flink/.ready
 
 audit: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python -m $(INSTALL) pip-audit
 	@$(BIN)/pip-audit --skip-editable --progress-spinner off $(if $(OSV),-s osv --osv-url "$(OSV)") || { echo "it found something, or could not ask: it needs pypi.org, or OSV=http://mirror/v1/query"; exit 1; }
 
 clean:

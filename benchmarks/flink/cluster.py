@@ -30,6 +30,7 @@ SETTINGS = {
     "taskmanager.bind-host": "127.0.0.1",
     "taskmanager.memory.process.size": "1400m",
     "taskmanager.memory.managed.size": "300m",
+    "web.checkpoints.history": "1000",
     "heartbeat.interval": "1s",
     "heartbeat.timeout": "12s",
     "heartbeat.rpc-failure-threshold": "2",

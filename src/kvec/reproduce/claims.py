@@ -91,7 +91,7 @@ def _gain(
         return Judged(claim, gain.dataset, variant, measured, verdict, reason)
 
     if gain.dataset not in results.datasets():
-        return judged("", UNTESTED, "no data")
+        return judged("", UNTESTED, "no results of this data set")
     lines = lines_of(results, gain.dataset, variant, measure)
     rivals = _rivals(results, gain.dataset, variant, against, measure)
     for name, there in ((variant, lines), (against[0], rivals)):

@@ -55,6 +55,7 @@ LOOKS: dict[str, Look] = {
     "srn-economy": Look("SRN (ECONOMY-γ)", ORANGE, "d", DOTTED),
     "srn-calimera": Look("SRN (CALIMERA)", VERMILLION, ">", DOTTED),
     "srn-sprt": Look("SRN (SPRT)", MUTED, "X", DOTTED),
+    "srn": Look("SRN", SKY, "p", DASHED),
     "srn-all": Look("SRN (window of all keys)", INK, "p", DASHED),
     "trees": Look("boosted trees", MUTED, "X", DASHED),
     "trees-fixed": Look("trees (fixed n)", MUTED, "D", DASHED),
