@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kvec.decide.deployed import load_deployed
 from kvec.decide.snapshot import write_state
 from kvec.decide.stream import Stream
 from kvec.doors.journal import Entry
-from kvec.doors.keeping import SNAPSHOT, Keeper
+from kvec.doors.keeping import SNAPSHOT, Keeper, Leisure
 from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import ModelError, SettingError
 
@@ -67,6 +68,36 @@ def test_a_folder_that_was_begun_and_never_saved_in_is_taken_again(tmp_path: Pat
     (tmp_path / "kept" / "lock").unlink()
     with pytest.raises(SettingError, match=r"kept: holds other things, such as decisions\.ndjson, and no state"):
         Keeper(tmp_path / "kept")
+
+
+def test_a_copy_is_written_at_leisure_until_somebody_waits(
+    lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(load_deployed(lively.model))
+    monkeypatch.setattr("kvec.doors.keeping.SHARE", 1e-9)  # it would take hours
+    monkeypatch.setattr("kvec.doors.keeping.SPELL", 0.0)
+    keeper = Keeper(tmp_path / "kept")
+    for place in (1, 2):
+        keeper.save_apart(stream, {"place": place})
+        time.sleep(0.05)
+        keeper.settle()
+        assert keeper.is_saving
+        keeper.settle(waits=True)
+        assert not keeper.is_saving
+    keeper.save_apart(stream, {"place": 3})
+    keeper.close()
+    keeper = Keeper(tmp_path / "kept")
+    resumed = keeper.resume()
+    assert resumed is not None and resumed.note["place"] == 3
+    keeper.close()
+
+
+def test_leisure_is_a_share_of_the_time() -> None:
+    rest, began = Leisure(threading.Event()), time.monotonic()
+    while time.thread_time() - rest._since < 0.02:
+        pass
+    rest()
+    assert time.monotonic() - began >= 0.2
 
 
 def test_while_a_snapshot_is_being_written_the_one_before_and_all_journals_stand(

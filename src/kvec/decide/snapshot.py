@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,10 @@ KINDS = {"f2": "F16", "f4": "F32", "f8": "F64", "i1": "I8", "i2": "I16", "i4": "
 KINDS |= {"u1": "U8", "u2": "U16", "u4": "U32", "u8": "U64", "b1": "BOOL"}
 SLICE = 1024  # entries of a list that become JSON at once
 PIECE = 1 << 20  # bytes that are hashed and written at once
+
+
+def go_on() -> None:
+    """Do not rest."""
 
 
 def pack(facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], where: str | Path) -> bytes:
@@ -52,10 +56,14 @@ def unpack(whole: bytes, where: str | Path) -> tuple[dict[str, Any], dict[str, n
     return card, arrays
 
 
-def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def write_state(
+    path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]],
+    rest: Callable[[], None] = go_on,
+) -> None:  # fmt: skip
     """Write what `pack` gives, whole or not at all; it is on the disk before this returns.
 
-    It is written in pieces, so that another thread that runs the stream meanwhile is never held up for long.
+    It is written in pieces, with a call of `rest` after each, so that another thread that runs the stream meanwhile is
+    never held up for long.
     """
     path = Path(path)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
@@ -63,9 +71,10 @@ def write_state(path: str | Path, facts: Mapping[str, Any], arrays: Mapping[str,
     try:
         with fresh.open("wb") as out:
             out.write(bytes(HASH))
-            for piece in _pieces(facts, arrays, path):
+            for piece in _pieces(facts, arrays, path, rest):
                 found.update(piece)
                 out.write(piece)
+                rest()
             out.seek(0)
             out.write(found.digest())
             out.flush()
@@ -89,14 +98,18 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[
 
 
 def _pieces(
-    facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], where: str | Path
-) -> Iterator[bytes | memoryview]:
+    facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], where: str | Path,
+    rest: Callable[[], None] = go_on,
+) -> Iterator[bytes | memoryview]:  # fmt: skip
     """All in the form of safetensors, a piece after the other; its own writer needs all arrays at once, twice."""
+    texts = []
     try:
-        card = "".join(_json({"format": OLDEST, "kvec": __version__, **facts})).encode()
+        for text in _json({"format": OLDEST, "kvec": __version__, **facts}):
+            texts.append(text)
+            rest()
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelError(f"{where}: an item's value or the note cannot be kept in a state: {error}") from None
-    told_of = {**arrays, CARD: np.frombuffer(card, np.uint8)}
+    told_of = {**arrays, CARD: np.frombuffer("".join(texts).encode(), np.uint8)}
     ordered = sorted(told_of.items(), key=lambda one: (-one[1].dtype.itemsize, one[0]))  # aligned, as it wants them
     header, start = {}, 0
     for name, array in ordered:

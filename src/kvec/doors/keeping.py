@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from kvec.decide.snapshot import write_state
+from kvec.decide.snapshot import go_on, write_state
 from kvec.decide.stream import Stream, resume
 from kvec.doors.journal import Entry, Journal
 from kvec.words.errors import ModelError, SettingError
@@ -24,6 +25,22 @@ SNAPSHOT = "stream.state"
 LOCK = "lock"
 JOURNALS = "journal.*"
 NICE = 10  # how much the thread that writes copies gives way: items go first where they share a core
+SHARE = 0.1  # of the time it works: while it does, nothing else of this process can
+SPELL = 0.002  # seconds that it works before it rests
+
+
+class Leisure:
+    """Lets a thread that calls it often work for a share of the time only, until somebody waits for it."""
+
+    def __init__(self, hurry: threading.Event) -> None:
+        self._hurry, self._since = hurry, time.thread_time()
+
+    def __call__(self) -> None:
+        """Rest, if it has worked for a while."""
+        spent = time.thread_time() - self._since
+        if spent >= SPELL:
+            self._hurry.wait(spent / SHARE - spent)
+            self._since = time.thread_time()
 
 
 class Keeper:
@@ -49,6 +66,7 @@ class Keeper:
         self.journal = Journal(folder / _name(0))
         self._writer = ThreadPoolExecutor(1, "kvec-snapshot", _give_way)
         self._written: Future[None] | None = None
+        self._hurry = threading.Event()
 
     def resume(self) -> Stream | None:
         """The stream as its snapshot has it, with the note beside it; None where nothing was saved yet."""
@@ -76,7 +94,9 @@ class Keeper:
 
     def save_apart(self, stream: Stream, note: Mapping[str, Any], spare: Sequence[Path] = ()) -> None:
         """Copy the stream, and let a thread of its own write the copy; one save at a time."""
-        self._written = self._writer.submit(self._write, *self._copied(stream, note), spare)
+        copied = self._copied(stream, note)
+        self._hurry.clear()
+        self._written = self._writer.submit(lambda: self._write(*copied, spare, Leisure(self._hurry)))
 
     @property
     def is_saving(self) -> bool:
@@ -87,11 +107,13 @@ class Keeper:
         """Take note of a copy that was written, or could not be; of one that is being written only where it waits."""
         if self._written is not None and (waits or self._written.done()):
             written, self._written = self._written, None
+            self._hurry.set()
             written.result()
             self.has_snapshot = True
 
     def close(self) -> None:
         """Let others have the folder, once nothing more is written."""
+        self._hurry.set()
         self._writer.shutdown()
         self.journal.close()
         self._lock.close()
@@ -104,8 +126,11 @@ class Keeper:
         self._begin_journal(number)
         return number, facts, arrays
 
-    def _write(self, number: int, facts: dict[str, Any], arrays: dict[str, Any], spare: Sequence[Path]) -> None:
-        write_state(self.folder / SNAPSHOT, facts, arrays)
+    def _write(
+        self, number: int, facts: dict[str, Any], arrays: dict[str, Any], spare: Sequence[Path],
+        rest: Callable[[], None] = go_on,
+    ) -> None:  # fmt: skip
+        write_state(self.folder / SNAPSHOT, facts, arrays, rest)
         self._forget_journals(number)
         for file in spare:
             file.unlink(missing_ok=True)
