@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,16 @@ class Held:
     wall: float = 0.0  # when the newest of them came
     n: int = 0
     heap: list[tuple[float, int, Item, Coded]] = field(default_factory=list)
+
+
+class Due(NamedTuple):
+    """A sequence that is to be decided now, if it waits, and by what."""
+
+    live: Live
+    said: npt.NDArray[Any]  # by the heads
+    n_observed: int
+    length: int | None
+    reason: Reason
 
 
 class Engine:
@@ -122,15 +132,13 @@ class Engine:
     def give_up(self) -> list[Decision]:
         """Decide all that is left to a model that newer ones have replaced."""
         waiting = [live for live in self.arrivals.live.values() if self.owns(live)]
-        return [
-            decision
-            for live in waiting
-            for decision in self._decide(live, self.memory.outputs[live.place], live.n_items, None, Reason.EVICTED)
-        ]
+        outputs = self.memory.outputs
+        return self._decide(Due(live, outputs[live.place], live.n_items, None, Reason.EVICTED) for live in waiting)
 
-    def _settle(self, closed: list[Closed]) -> list[Decision]:
+    def _settle(self, closed: Sequence[Closed]) -> list[Decision]:
         """Decide the sequences that closed without an item."""
-        decisions = [decision for one in closed for decision in self._decide_closed(one)]
+        decisions = self._decide(map(self._at_end, closed))
+        self._tell_closed(closed)
         self.arrivals.settle()
         return decisions
 
@@ -216,14 +224,16 @@ class Engine:
         if self.listener is not None:
             self._tell_of(self.listener, events, said_of_all)
         outputs = iter(said_of_all)
-        decisions: list[Decision] = []
+        due: list[Due] = []
         for event in events:
             if isinstance(event, Closed):
-                decisions += self._decide_closed(event)
+                due.append(self._at_end(event))
                 continue
             live, said = event.live, next(outputs)
             if live.decision is None and self.readiness(said, event.position + 1) >= self.threshold:
-                decisions += self._decide(live, said, event.position + 1, None, Reason.HALTED)
+                due.append(Due(live, said, event.position + 1, None, Reason.HALTED))
+        decisions = self._decide(due)
+        self._tell_closed(event for event in events if isinstance(event, Closed))
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions
 
@@ -242,57 +252,71 @@ class Engine:
         """Whether a sequence is this engine's to decide: not an older model's, and not a newer one's."""
         return not live.is_foreign and (self.until is None or live.serial < self.until)
 
-    def _decide_closed(self, closed: Closed) -> list[Decision]:
+    def _at_end(self, closed: Closed) -> Due:
+        """A sequence that closed is to be decided by all of its items."""
         live = closed.live
-        decisions = self._decide(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)
-        if self.listener is not None and self.owns(live):
-            self.listener.closed(live)
+        return Due(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)
+
+    def _tell_closed(self, closed: Iterable[Closed]) -> None:
+        if self.listener is not None:
+            for one in closed:
+                if self.owns(one.live):
+                    self.listener.closed(one.live)
+
+    def _decide(self, due: Iterable[Due]) -> list[Decision]:
+        """Decide sequences that wait, each by what is due first; those that a newer model decides too, but untold."""
+        first: dict[int, Due] = {}
+        for one in due:
+            if one.live.decision is None and not one.live.is_foreign:
+                first.setdefault(one.live.serial, one)
+        if not first:
+            return []
+        lives, said_of_all, ns, lengths, reasons = zip(*first.values(), strict=True)
+        said, n_observed = np.stack(said_of_all), np.array(ns)
+        labels, probabilities = self.best(said, n_observed)
+        is_known, familiarity = self._judge(said, probabilities, n_observed, reasons)
+        decisions = []
+        for i, live in enumerate(lives):
+            live.decision = Decision(
+                live.tangle.id, live.key, live.number, labels[i], probabilities[i], ns[i], lengths[i], reasons[i],
+                is_known=is_known[i], familiarity=familiarity[i],
+            )  # fmt: skip
+            if self.owns(live):
+                self.n_waiting -= self.until is not None
+                decisions.append(live.decision)
         return decisions
 
-    def _decide(
-        self, live: Live, said: npt.NDArray[Any], n_observed: int, length: int | None, reason: Reason
-    ) -> list[Decision]:
-        """Decide a sequence if it waits; one that a newer model decides is decided here too, but not told."""
-        if live.decision is not None or live.is_foreign:
-            return []
-        labels, probabilities = self.best(said, n_observed)
-        is_known, familiarity = self._judge(said, probabilities[0], n_observed, reason)
-        live.decision = Decision(
-            live.tangle.id, live.key, live.number, labels, probabilities, n_observed, length, reason,
-            is_known=is_known, familiarity=familiarity,
-        )  # fmt: skip
-        if not self.owns(live):
-            return []
-        self.n_waiting -= self.until is not None
-        return [live.decision]
-
     def _judge(
-        self, said: npt.NDArray[Any], probability: float, n_observed: int, reason: Reason
-    ) -> tuple[bool, float | None]:
-        """Whether a decision is known, and how familiar the sequence is, where the model is asked to say so."""
-        unknown = self.model.unknown
+        self, said: npt.NDArray[Any], probabilities: Sequence[tuple[float, ...]], n_observed: npt.NDArray[np.int64],
+        reasons: Sequence[Reason],
+    ) -> tuple[Sequence[bool], Sequence[float | None]]:  # fmt: skip
+        """Whether decisions are known, and how familiar the sequences are, where the model is asked to say so."""
+        unknown, n = self.model.unknown, len(said)
         if not unknown.is_asked:
-            return True, None
-        logits = said[1 : 1 + self._n_classes]
-        shares = np.exp(logits - logits.max())
+            return [True] * n, [None] * n
+        logits = said[:, 1 : 1 + self._n_classes]
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         is_known, familiarity = unknown.judged(
-            np.array([probability]), shares[None] / shares.sum(), np.array([n_observed]),
-            np.array([reason is Reason.HALTED]),
+            np.array([one[0] for one in probabilities]), shares / shares.sum(axis=1, keepdims=True), n_observed,
+            np.array([reason is Reason.HALTED for reason in reasons]),
         )  # fmt: skip
-        return bool(is_known[0]), None if familiarity is None else float(familiarity[0])
+        return is_known.tolist(), [None] * n if familiarity is None else familiarity.tolist()
 
-    def best(self, said: npt.NDArray[Any], n_observed: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """The best label of each label column, and its probability, calibrated for so many items."""
-        labels, probabilities, start, place = [], [], 1, np.array([n_observed])
+    def best(
+        self, said: npt.NDArray[Any], n_observed: npt.NDArray[np.int64]
+    ) -> tuple[list[tuple[str, ...]], list[tuple[float, ...]]]:
+        """The best labels of sequences, one for each label column, and their probabilities, calibrated."""
+        labels, probabilities, start = [], [], 1
         for column, classes in enumerate(self.model.vocabulary.labels):
-            shares = self.model.readiness.probabilities(column, said[None, start : start + len(classes)], place)[0]
+            shares = self.model.readiness.probabilities(column, said[:, start : start + len(classes)], n_observed)
             start += len(classes)
-            best = int(shares.argmax())
-            labels.append(classes[best])
-            probabilities.append(float(shares[best]))
-        if not math.isfinite(sum(probabilities)):
-            raise ModelError("the network said something that is no number; its weights are not usable")
-        return tuple(labels), tuple(probabilities)
+            best = shares.argmax(axis=1)
+            sure = shares[np.arange(len(best)), best]
+            if not np.isfinite(sure).all():
+                raise ModelError("the network said something that is no number; its weights are not usable")
+            labels.append([classes[i] for i in best.tolist()])
+            probabilities.append(sure.tolist())
+        return list(zip(*labels, strict=True)), list(zip(*probabilities, strict=True))
 
     def _expire_idle(self, wall: float) -> list[Decision]:
         """By the wall clock: what was held back for too long goes on, then what was idle for too long is over."""

@@ -129,8 +129,9 @@ class Stream:
             if live is None or not (engine.owns(live) or (engine is self._engines[-1] and live.decision is not None)):
                 continue  # another engine knows
             said, decision = engine.memory.outputs[live.place], live.decision
-            labels, probabilities = engine.best(said, live.n_items)
-            if decision is not None:
+            if decision is None:
+                (labels,), (probabilities,) = engine.best(said[None], np.array([live.n_items]))
+            else:
                 labels, probabilities = decision.labels, decision.probabilities
             return Status(
                 tangle, key, live.number, decision is not None, labels, probabilities,
