@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from tests.paper.slow import SlowItem, slow_relations, slow_sessions, slow_visib
 
 from kvec.tangle.arrivals import Arrivals
 from kvec.tangle.coder import Coded
-from kvec.tangle.links import ALIKE, REMEMBERED
+from kvec.tangle.links import ALIKE, ARRIVAL, MATCH, MATCH_ARRIVAL, REMEMBERED, SESSION
 from kvec.tangle.live import Booked
 from kvec.tangle.sightings import LEAST_ROWS
 from kvec.tangle.visibility import PaperRule, Rule, TypedRule, WindowRule
-from kvec.words.items import Item
+from kvec.words.items import Item, Reason
 from kvec.words.limits import Limits
 
 ITEMS = st.lists(
@@ -29,6 +30,8 @@ ITEMS = st.lists(
     max_size=60,
 )
 
+CHUNKS = st.sampled_from([1, 2, 7, 60])
+
 
 def book(arrivals: Arrivals, key: Any, match: Any = None, session: Any = 0, tangle: Any = "t") -> Booked:
     """Book an item that needs no room."""
@@ -38,61 +41,65 @@ def book(arrivals: Arrivals, key: Any, match: Any = None, session: Any = 0, tang
     return arrivals.book(item, coded, None, 0.0)
 
 
-def seen_as(arrivals: Arrivals, booked: Booked) -> dict[int, str]:
-    """The rows that an item sees, in order, and as what."""
-    out, relation = np.full(booked.arrival + 5, -1, np.int32), np.full(booked.arrival + 5, 99, np.uint8)
-    n = arrivals.sightings.see(booked, out, relation, 2)
-    assert (out[:2] == -1).all() and (out[n:] == -1).all()
-    assert (relation[:2] == 99).all() and (relation[n:] == 99).all()
-    names = arrivals.sightings.rule.relations
-    told = [names[code] for code in relation[2:n]] if names else [""] * (n - 2)
+def seen(arrivals: Arrivals) -> list[dict[int, str]]:
+    """The rows that each item of a chunk sees, in order, and as what; room is made as they need it."""
+    sightings, names = arrivals.sightings, arrivals.sightings.rule.relations
+    added = sightings.link()
+    out, relation = np.full(1, -1, np.int32), np.full(1, 99, np.uint8)
+    starts = np.zeros(len(added) + 1, np.int64)
+    n = 0
+    while (n := sightings.see(added, n, out, relation, starts)) < len(added):
+        assert (out[starts[n] :] == -1).all() and (relation[starts[n] :] == 99).all()
+        out, relation = np.append(out, [-1] * 5).astype(np.int32), np.append(relation, [99] * 5).astype(np.uint8)
     assert names or (relation == 99).all()
-    rows = [int(row) for row in out[2:n]]
-    assert len(set(rows)) == len(rows)
-    return dict(zip(rows, told, strict=True))
-
-
-def seen_by(arrivals: Arrivals, booked: Booked) -> list[int]:
-    """The rows that an item sees, in order."""
-    return list(seen_as(arrivals, booked))
-
-
-def lists(rule: Rule, items: list[SlowItem], settles: bool) -> list[dict[int, str]]:
-    """What each item sees, as numbers of items; rows are given to others after each item, or after all of them."""
-    arrivals = Arrivals(rule, Limits(), slots=4, session_gap=None)
-    number: dict[int, int] = {}
     found = []
-    for i, item in enumerate(items):
-        booked = book(arrivals, item.key, item.value[0], item.session_value[0])
-        number[booked.row] = i
-        found.append({number[row]: name for row, name in seen_as(arrivals, booked).items()})
-        if settles:
-            arrivals.settle()
+    for start, end in pairwise(starts.tolist()):
+        rows = out[start:end].tolist()
+        assert len(set(rows)) == len(rows)
+        found.append({row: names[code] if names else "" for row, code in zip(rows, relation[start:end], strict=True)})
     return found
 
 
-@given(items=ITEMS, window=st.integers(1, 20), own=st.integers(0, 5), others=st.integers(0, 9), settles=st.booleans())
+def seen_by_the_last(arrivals: Arrivals) -> list[int]:
+    """The rows that the last item of a chunk sees, in order."""
+    return list(seen(arrivals)[-1])
+
+
+def lists(rule: Rule, items: list[SlowItem], chunk: int) -> list[dict[int, str]]:
+    """What each item sees, as numbers of items."""
+    arrivals = Arrivals(rule, Limits(), slots=4, session_gap=None)
+    number: dict[int, int] = {}
+    found = []
+    for start in range(0, len(items), chunk):
+        for i, item in enumerate(items[start : start + chunk], start):
+            number[book(arrivals, item.key, item.value[0], item.session_value[0]).row] = i
+        found += [{number[row]: name for row, name in one.items()} for one in seen(arrivals)]
+        arrivals.settle()
+    return found
+
+
+@given(items=ITEMS, window=st.integers(1, 20), own=st.integers(0, 5), others=st.integers(0, 9), chunk=CHUNKS)
 def test_the_paper_rule_sees_what_its_definition_says(
-    items: list[SlowItem], window: int, own: int, others: int, settles: bool
+    items: list[SlowItem], window: int, own: int, others: int, chunk: int
 ) -> None:
-    found = lists(PaperRule(window, own, others), items, settles)
+    found = lists(PaperRule(window, own, others), items, chunk)
     assert [set(seen) for seen in found] == slow_visible(items, window, own, others)
     assert all(len(seen) <= PaperRule(window, own, others).most for seen in found)
     assert [next(iter(seen)) for seen in found] == list(range(len(items)))
 
 
-@given(items=ITEMS, window=st.integers(1, 20), settles=st.booleans())
-def test_the_window_rule_sees_the_newest_items(items: list[SlowItem], window: int, settles: bool) -> None:
-    found = lists(WindowRule(window), items, settles)
+@given(items=ITEMS, window=st.integers(1, 20), chunk=CHUNKS)
+def test_the_window_rule_sees_the_newest_items(items: list[SlowItem], window: int, chunk: int) -> None:
+    found = lists(WindowRule(window), items, chunk)
     assert [set(seen) for seen in found] == slow_window(len(items), window)
     assert all(list(seen) == sorted(seen, reverse=True) for seen in found)
 
 
-@given(items=ITEMS, window=st.integers(1, 20), settles=st.booleans())
+@given(items=ITEMS, window=st.integers(1, 20), chunk=CHUNKS)
 def test_the_typed_rule_tells_relations_as_their_definition_does(
-    items: list[SlowItem], window: int, settles: bool
+    items: list[SlowItem], window: int, chunk: int
 ) -> None:
-    found = lists(TypedRule(window), items, settles)
+    found = lists(TypedRule(window), items, chunk)
     assert found == slow_relations(items, window)
     assert all(list(seen) == sorted(seen, reverse=True) for seen in found)
 
@@ -102,10 +109,12 @@ def test_sessions_are_taken_by_their_newest_match_and_newest_first() -> None:
     a1, b1, a2 = (book(arrivals, key, "x").row for key in ("a", "b", "a"))
     b2 = book(arrivals, "b", "y").row
     own, newer, last = (book(arrivals, "c", match).row for match in ("y", "x", "x"))
-    assert seen_by(arrivals, book(arrivals, "d", "x"))[1:] == [last, newer, own, a2]
+    book(arrivals, "d", "x")
+    assert seen_by_the_last(arrivals)[1:] == [last, newer, own, a2]
     many = Arrivals(PaperRule(100, own=1, others=9), Limits(), slots=4, session_gap=None)
     rows = [book(many, key, match).row for key, match in zip("abab", "xxxy", strict=True)]
-    assert seen_by(many, book(many, "d", "x"))[1:] == [rows[2], rows[0], rows[3], rows[1]]
+    book(many, "d", "x")
+    assert seen_by_the_last(many)[1:] == [rows[2], rows[0], rows[3], rows[1]]
     assert (a1, b1, b2) == (rows[0], rows[1], rows[3])
 
 
@@ -116,7 +125,9 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
     for i in range(3000):
         book(arrivals, int(rng.integers(40)), int(rng.integers(9)), int(rng.integers(2)), int(rng.integers(5)))
         if i % 7 == 0:
+            arrivals.sightings.link()
             arrivals.settle()
+    arrivals.sightings.link()
     arrivals.settle()
     sightings, tangles = arrivals.sightings, arrivals.tangles.values()
     rows = [row for tangle in tangles for row in tangle.rows]
@@ -129,7 +140,9 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
     assert set(np.flatnonzero(sightings.links.sessions[:, REMEMBERED])) == used
     for tangle in tangles:
         holds = {sightings.raw[row].match: row for row in tangle.rows}
-        assert tangle.holders == holds
+        assert {match: holder.row for match, holder in tangle.holders.items()} == holds
+        columns = [ARRIVAL, SESSION, MATCH, MATCH_ARRIVAL]
+        assert all(list(h[1:]) == sightings.links.items[h.row, columns].tolist() for h in tangle.holders.values())
         number = sightings.links.items[:, ALIKE]
         assert tangle.alike == {sightings.raw[row].alike: (number[row], row) for row in tangle.rows}
         assert len({number[row] for row in tangle.rows}) == len(tangle.alike)
@@ -141,6 +154,24 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
     assert sorted(sightings._free_rows) == list(range(len(sightings.links.items)))
     assert sorted(sightings._free_sessions) == list(range(len(sightings.links.sessions)))
     assert not sightings.raw and not sightings.links.sessions[:, REMEMBERED].any()
+
+
+def test_memory_of_a_released_tangle_is_freed_as_items_come_or_when_time_passes() -> None:
+    """Not all of it at once."""
+    arrivals = Arrivals(WindowRule(100), Limits(), slots=4, session_gap=None)
+    for tidies in (False, True):
+        for _ in range(9):
+            book(arrivals, "a")
+        tangle = arrivals.tangles["t"]
+        arrivals.close(tangle.live["a"], Reason.CLOSED)
+        arrivals._release(tangle)
+        left = [len(arrivals.sightings._gone)]
+        for _ in range(1 if tidies else 5):
+            book(arrivals, "b", tangle="u")
+            left.append(len(arrivals.sightings._gone))
+        assert left == ([9, 7] if tidies else [9, 7, 5, 3, 1, 0])
+        arrivals.sightings.tidy()
+        assert not arrivals.sightings._gone
 
 
 def test_rows_of_the_forgotten_are_given_to_others_after_the_chunk() -> None:
@@ -157,9 +188,9 @@ def test_tables_grow_twofold() -> None:
     for i in range(LEAST_ROWS):
         book(arrivals, 0, session=i % 2)
     assert len(arrivals.sightings.links.items) == len(arrivals.sightings.links.sessions) == LEAST_ROWS
-    booked = book(arrivals, 0, session=2)
+    book(arrivals, 0, session=2)
     assert len(arrivals.sightings.links.items) == len(arrivals.sightings.links.sessions) == 2 * LEAST_ROWS
-    assert len(seen_by(arrivals, booked)) == LEAST_ROWS + 1
+    assert len(seen_by_the_last(arrivals)) == LEAST_ROWS + 1
     sessions = arrivals.sightings.links.items[list(arrivals.sightings.raw), 3]
     assert len(set(sessions.tolist())) == LEAST_ROWS + 1
 
@@ -168,6 +199,7 @@ def test_tables_grow_twofold() -> None:
 def test_sessions_are_runs_of_equal_values(items: list[SlowItem]) -> None:
     arrivals = Arrivals(WindowRule(100), Limits(), slots=4, session_gap=None)
     rows = [book(arrivals, item.key, session=item.session_value[0]).row for item in items]
+    arrivals.sightings.link()
     found = arrivals.sightings.links.items[rows, 3].tolist()
     wanted = slow_sessions(items)
     assert [[a == b for b in found] for a in found] == [[a == b for b in wanted] for a in wanted]

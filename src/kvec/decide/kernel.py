@@ -42,6 +42,7 @@ class Arriving:
 
     def __init__(self, capacity: int, parts: int, numbers: int, dtype: npt.DTypeLike) -> None:
         self.n = 0
+        self.booked: list[tuple[list[int], list[float], int, int]] = []  # parts, numbers, row and place, as they come
         self.index = np.zeros((capacity, parts), np.int64)  # rows of the embedding table
         self.numbers = np.zeros((capacity, numbers), dtype)  # of the projected fields
         self.rows = np.zeros(capacity, np.int64)  # where their keys and values are cached
@@ -50,6 +51,14 @@ class Arriving:
         self.seen = np.zeros(0, np.int32)  # rows
         self.relation = np.zeros(0, np.uint8)  # how the item stands to them
         self.make_room(1024)
+
+    def lay_out(self, starts: Ints) -> None:
+        """Put the booked items in their arrays, but for what they see; a part begins at its start in the table."""
+        n = self.n = len(self.booked)
+        parts, numbers, rows, places = zip(*self.booked, strict=True)
+        np.add(parts, starts, out=self.index[:n])
+        self.numbers[:n], self.rows[:n], self.places[:n] = numbers, rows, places
+        self.booked = []
 
     def make_room(self, n_pairs: int) -> None:
         """Room for so many visible pairs; those that were there stay."""

@@ -35,7 +35,7 @@ class Runner:
     ) -> None:  # fmt: skip
         rule = make_rule(config.visibility)
         self._most = min(rule.most, limits.max_cached_items)  # that one item can see
-        self._sizes, self._starts = sizes, sizes.starts()
+        self._sizes, self._starts = sizes, np.array(sizes.starts(), np.int64)
         self.kernel: Kernel
         self._arriving: Arriving
         if like is not None:  # neither remembers anything between two runs
@@ -51,24 +51,14 @@ class Runner:
     @property
     def n(self) -> int:
         """Items that are booked and have not run yet."""
-        return self._arriving.n
+        return len(self._arriving.booked)
 
     def book(self, item: Item, coded: Coded, time: float | None, wall: float) -> Booked:
         """Book an item for which there is room, and write down what the network needs of it."""
         booked = self.arrivals.book(item, coded, time, wall)
-        arriving, i, live = self._arriving, self._arriving.n, booked.live
-        arriving.index[i] = self._index(booked)
-        if coded.numbers:
-            arriving.numbers[i] = coded.numbers
-        arriving.rows[i] = booked.row
-        arriving.places[i] = live.place
         if booked.position == 0:
-            self.begin(live)
-        n = int(arriving.starts[i])
-        if n + self._most > len(arriving.seen):
-            arriving.make_room(2 * len(arriving.seen) + self._most)
-        arriving.starts[i + 1] = self.arrivals.sightings.see(booked, arriving.seen, arriving.relation, n)
-        arriving.n = i + 1
+            self.begin(booked.live)
+        self._arriving.booked.append((self._parts(booked), coded.numbers, booked.row, booked.live.place))
         return booked
 
     def begin(self, live: Live) -> None:
@@ -78,14 +68,18 @@ class Runner:
 
     def run(self) -> npt.NDArray[Any]:
         """Run the booked items; what the heads say after each: halting logit, class logits."""
-        self.memory.make_room(len(self.arrivals.sightings.links.items), self.arrivals.n_places)
-        said = self.kernel.run(self.memory, self._arriving)
-        self._arriving.n = 0
+        arriving, sightings = self._arriving, self.arrivals.sightings
+        arriving.lay_out(self._starts)
+        added, n = sightings.link(), 0
+        while (n := sightings.see(added, n, arriving.seen, arriving.relation, arriving.starts)) < len(added):
+            arriving.make_room(2 * len(arriving.seen) + self._most)
+        self.memory.make_room(len(sightings.links.items), self.arrivals.n_places)
+        said = self.kernel.run(self.memory, arriving)
         self.arrivals.settle()
         return said
 
-    def _index(self, booked: Booked) -> list[int]:
-        """The rows of an item's parts in the embedding table, in the order of `Vocabularies`."""
+    def _parts(self, booked: Booked) -> list[int]:
+        """The numbers of an item's parts, in the order of `Vocabularies`."""
         sizes = self._sizes
         parts = list(booked.coded.codes)
         if sizes.slots:
@@ -96,7 +90,7 @@ class Runner:
             parts.append(booked.arrival % sizes.arrivals)
         if sizes.gaps:
             parts += (gap_step(booked.gap), gap_step(booked.tangle_gap))
-        return [start + code for start, code in zip(self._starts, parts, strict=True)]
+        return parts
 
     # -- plain data ---------------------------------------------------------------------------------------------
 

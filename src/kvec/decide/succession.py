@@ -38,14 +38,14 @@ def adopt(newest: Engine, older: Sequence[Engine]) -> None:
 def replay(new: Engine, tangles: Iterable[TangleState], remembered: Sequence[Remembered]) -> None:
     """Book the items that are remembered of some tangles again, in their order, under their sequences' own numbers."""
     opened: dict[object, set[object]] = {}
-    for item, number, _, _ in remembered:
+    for item, number, *_ in remembered:
         opened.setdefault(item.tangle, set()).add((item.key, number))
     for tangle in tangles:
         first = tangle.n_arrived - len(tangle.rows)
         n_opened = tangle.n_opened - len(opened.get(tangle.id, ()))
         new.arrivals.tangles[tangle.id] = TangleState(tangle.id, n_arrived=first, n_opened=max(n_opened, 0))
     for start in range(0, len(remembered), new.chunk):
-        for item, number, _, _ in remembered[start : start + new.chunk]:
+        for item, number, *_ in remembered[start : start + new.chunk]:
             live = new.arrivals.find(item.tangle, item.key)
             if live is not None and live.number != number:
                 new.arrivals.close(live, Reason.CLOSED)

@@ -45,7 +45,7 @@ class TangleState:
     clock: float = -math.inf  # the time of its newest item
     wall: float = 0.0  # when that came, by the wall clock
     live: OrderedDict[Key, Live] = field(default_factory=OrderedDict)  # the one whose last item is oldest first
-    holders: dict[tuple[Any, ...], int] = field(default_factory=dict)  # match value → the newest item that holds it
+    holders: dict[tuple[Any, ...], Holder] = field(default_factory=dict)  # match value → the newest item that holds it
     alike: dict[tuple[Any, ...], tuple[int, int]] = field(default_factory=dict)  # session fields → number, newest item
 
 
@@ -56,6 +56,17 @@ class Remembered(NamedTuple):
     number: int
     match: tuple[Any, ...] | None
     alike: tuple[Any, ...] | None
+    session: int
+
+
+class Holder(NamedTuple):
+    """An item that others of its value are linked to, as its row has it."""
+
+    row: int
+    arrival: int
+    session: int
+    match: int  # the row that it is linked to itself, and when that arrived
+    match_arrival: int
 
 
 class Closed(NamedTuple):

@@ -72,8 +72,20 @@ def typed_lists(
 
 
 @compiled
-def typed_rows(items: Ints, sessions: Ints, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
-    """The same for the item in `row` of a stream."""
+def typed_block(
+    items: Ints, sessions: Ints, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints
+) -> int:  # fmt: skip
+    """The same for items of a stream, from the `first` on; the first one for which there is no room."""
+    for i in range(first, len(added)):
+        row, oldest = added[i]
+        if starts[i] + items[row, ARRIVAL] - oldest + 1 > len(out):
+            return i
+        starts[i + 1] = _typed_rows(items, sessions, row, oldest, out, relation, starts[i])
+    return len(added)
+
+
+@compiled
+def _typed_rows(items: Ints, sessions: Ints, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
     serial, sequence, alike = items[row, SERIAL], items[row, SEQUENCE], items[row, ALIKE]
     m, arrival = items[row, MATCH], items[row, MATCH_ARRIVAL]
     while arrival >= oldest:

@@ -1,6 +1,7 @@
 """The items that a stream remembers, and which of them an arriving item sees.
 
-Rows of forgotten items are given to others only when the chunk that is being booked has run: its items may see them.
+Items are added one by one, and linked in the tables when the chunk that is being booked is to run. What is forgotten
+meanwhile keeps its row and its session until the chunk has run: its items may see it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kvec.tangle.links import (
     Links,
     Rows,
 )
-from kvec.tangle.live import Booked, Live, Remembered, TangleState
+from kvec.tangle.live import Holder, Live, Remembered, TangleState
 from kvec.tangle.visibility import Rule
 from kvec.words.items import Item
 
@@ -47,11 +48,20 @@ class Sightings:
         self._free_rows = list(range(LEAST_ROWS - 1, -1, -1))
         self._free_sessions = list(range(LEAST_ROWS - 1, -1, -1))
         self._left_rows: list[int] = []
+        self._left_sessions: list[int] = []
+        self._gone: list[Remembered] = []  # of tangles: to free all their memory at once would hold up an item
+        self._added: list[tuple[int, ...]] = []  # not linked yet: row, the oldest arrival that is seen, columns
 
-    def see(self, booked: Booked, out: Rows, relation: Codes, n: int) -> int:
-        """Write what the item booked last sees behind the first n of `out` and `relation`; how many there are then."""
-        tangle = booked.live.tangle
-        return self.rule.see(self.links, booked.row, tangle.n_arrived - len(tangle.rows), out, relation, n)
+    def link(self) -> Ints:
+        """Link the items that were added; their rows, and the oldest arrival that each may see, (N, 2)."""
+        added = np.array(self._added, np.int64).reshape(-1, 2 + ALIKE + 1)
+        self._added = []
+        self.links.items[added[:, 0]] = added[:, 2:]
+        return added[:, :2]
+
+    def see(self, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints) -> int:
+        """Write what the items from the `first` on see into `out`; the first one for which there is no room."""
+        return self.rule.see(self.links, added, first, out, relation, starts)
 
     def open_session(self, live: Live, value: tuple[Any, ...]) -> None:
         """Let a sequence's next session begin."""
@@ -69,7 +79,7 @@ class Sightings:
             left = self.links.sessions[session, REMEMBERED] - 1
             self.links.sessions[session, REMEMBERED] = left
             if not left:
-                self._free_sessions.append(session)
+                self._left_sessions.append(session)
 
     def add(self, tangle: TangleState, live: Live, item: Item, coded: Coded) -> int:
         """Remember an item; its row."""
@@ -79,59 +89,62 @@ class Sightings:
             n = len(self.links.items)
             self.links.items = np.concatenate([self.links.items, np.zeros_like(self.links.items)])
             self._free_rows = list(range(2 * n - 1, n - 1, -1))
-        row = self._free_rows.pop()
-        items = self.links.items
+        row, arrival, session = self._free_rows.pop(), tangle.n_arrived, live.session
         held = held_arrival = -1
         match = coded.match
         if match is not None:
             holder = tangle.holders.get(match)
             if holder is not None:
-                if items[holder, SESSION] == live.session:  # who saw this session through the holder now does here
-                    held, held_arrival = items[holder, MATCH], items[holder, MATCH_ARRIVAL]
+                if holder.session == session:  # who saw this session through the holder now does here
+                    held, held_arrival = holder.match, holder.match_arrival
                 else:
-                    held, held_arrival = holder, items[holder, ARRIVAL]
-            tangle.holders[match] = row
-        before = tangle.rows[-1] if tangle.rows else -1
-        items[row] = (
-            tangle.n_arrived, self.n_items, live.serial, live.session, live.newest, live.newest_arrival,
+                    held, held_arrival = holder.row, holder.arrival
+            tangle.holders[match] = Holder(row, arrival, session, held, held_arrival)
+        rows = tangle.rows
+        before = rows[-1] if rows else -1
+        self._added.append((
+            row, arrival - len(rows), arrival, self.n_items, live.serial, session, live.newest, live.newest_arrival,
             held, held_arrival, before, _number(tangle, coded.alike, row, self.n_items),
-        )  # fmt: skip
-        session = self.links.sessions[live.session]
-        session[NEWEST] = row
-        session[REMEMBERED] += 1
-        tangle.rows.append(row)
-        self.raw[row] = Remembered(item, live.number, match, coded.alike)
+        ))  # fmt: skip
+        self.links.sessions[session, REMEMBERED] += 1
+        rows.append(row)
+        self.raw[row] = Remembered(item, live.number, match, coded.alike, session)
         self.n_items += 1
+        del self._gone[-2:]  # faster than items come
         return row
 
     def forget(self, tangle: TangleState) -> None:
         """Forget the oldest remembered item of a tangle."""
         row = tangle.rows.popleft()
-        _, _, match, alike = self.raw.pop(row)
-        if match is not None and tangle.holders[match] == row:
+        _, _, match, alike, session = self.raw.pop(row)
+        if match is not None and tangle.holders[match].row == row:
             del tangle.holders[match]
         if alike is not None and tangle.alike[alike][1] == row:
             del tangle.alike[alike]
-        self.leave_session(int(self.links.items[row, SESSION]))
+        self.leave_session(session)
         self._left_rows.append(row)
 
     def release(self, tangle: TangleState) -> None:
-        """Forget all items of a tangle."""
-        rows = list(tangle.rows)
-        for row in rows:
-            del self.raw[row]
+        """Forget all items of a tangle that has no live sequence: so none of its sessions is open."""
+        gone = list(map(self.raw.pop, tangle.rows))
+        sessions = list({one.session for one in gone})
+        self._gone += gone
+        self.links.sessions[sessions, REMEMBERED] = 0
+        self._left_sessions += sessions
+        self._left_rows += tangle.rows
         tangle.rows.clear()
         tangle.holders.clear()
         tangle.alike.clear()
-        sessions, left = self.links.items[rows, SESSION], self.links.sessions[:, REMEMBERED]
-        np.subtract.at(left, sessions, 1)
-        self._free_sessions += set(sessions[left[sessions] == 0].tolist())
-        self._left_rows += rows
+
+    def tidy(self) -> None:
+        """Free the memory of all that was released."""
+        self._gone.clear()
 
     def settle(self) -> None:
-        """After the network has run: give rows that were left to others."""
+        """After the network has run: give rows and sessions that were left to others."""
         self._free_rows += self._left_rows
-        self._left_rows = []
+        self._free_sessions += self._left_sessions
+        self._left_rows, self._left_sessions = [], []
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, Ints], Ints, Ints]:
         """Plain data and arrays, rows and sessions numbered anew without holes; new numbers of rows, of sessions.
@@ -147,7 +160,7 @@ class Sightings:
             items[:, column] = new_row[items[:, column]]
         held[:, NEWEST] = new_row[held[:, NEWEST]]
         facts = {
-            "raw": [[item.key, item.value, item.time, number] for item, number, _, _ in self.raw.values()],
+            "raw": [[item.key, item.value, item.time, number] for item, number, *_ in self.raw.values()],
             "n_items": self.n_items,
         }
         return facts, {"items": items, "sessions": held, "rows": rows}, new_row, new_session
@@ -160,14 +173,15 @@ class Sightings:
         self.links = Links(items, _with_room(arrays["sessions"]))
         self._free_rows = list(range(len(self.links.items) - 1, len(arrays["items"]) - 1, -1))
         self._free_sessions = list(range(len(self.links.sessions) - 1, len(arrays["sessions"]) - 1, -1))
-        self._left_rows = []
+        self._left_rows, self._left_sessions, self._added, self._gone = [], [], [], []
         owner = {row: tangle for tangle in tangles for row in tangle.rows}
         self.raw = OrderedDict()
         for row, (key, value, time, number) in enumerate(facts["raw"]):
-            coded = coder.code(value)
-            self.raw[row] = Remembered(Item(owner[row].id, key, value, time), number, coded.match, coded.alike)
+            coded, session = coder.code(value), int(items[row, SESSION])
+            self.raw[row] = Remembered(Item(owner[row].id, key, value, time), number, coded.match, coded.alike, session)
             if coded.match is not None:
-                owner[row].holders[coded.match] = row
+                arrival, held, held_arrival = items[row, [ARRIVAL, MATCH, MATCH_ARRIVAL]].tolist()
+                owner[row].holders[coded.match] = Holder(row, arrival, session, held, held_arrival)
             items[row, ALIKE] = _number(owner[row], coded.alike, row, int(items[row, SERIAL]))
         self.n_items = facts["n_items"]
 

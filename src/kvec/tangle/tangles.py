@@ -230,7 +230,8 @@ def gap_step(seconds: float | None) -> int:
     """`log_gap` of one gap; None is no item before."""
     if seconds is None:
         return GAP_STEPS
-    return min(max(math.frexp(max(seconds, 1e-6) * 1e6)[1] - 1, 0), GAP_STEPS - 1)
+    step = math.frexp(seconds * 1e6)[1] - 1 if seconds > 1e-6 else 0
+    return step if 0 <= step < GAP_STEPS else min(max(step, 0), GAP_STEPS - 1)
 
 
 def _reasons(

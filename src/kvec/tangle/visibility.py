@@ -32,7 +32,7 @@ from kvec.tangle.links import (
     Rows,
     compiled,
 )
-from kvec.tangle.relations import RELATIONS, typed_lists, typed_rows
+from kvec.tangle.relations import RELATIONS, typed_block, typed_lists
 from kvec.tangle.tangles import Tangles
 from kvec.words.config import Visibility
 
@@ -80,10 +80,11 @@ class Rule(Protocol):
         """The visible items of these arrivals."""
         ...
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
-        """Write the rows that the item in `row` of a stream sees behind the first n of `out`; how many there are then.
+    def see(self, links: Links, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints) -> int:
+        """Write the rows that the items of a stream see from the `first` on; the first one for which there is no room.
 
-        Nothing that arrived before `oldest` is seen. Relations, if any are told apart, go to the same places.
+        `added` has the row of each, and the oldest arrival that it may see. Item i sees `out[starts[i]:starts[i + 1]]`;
+        relations, if any are told apart, are at the same places.
         """
         ...
 
@@ -113,9 +114,9 @@ class PaperRule:
         )  # fmt: skip
         return Visible(starts, items, np.zeros(len(items), np.uint8))
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
-        """The rows that an arriving item sees."""
-        return _paper_rows(links.items, links.sessions, row, oldest, self.own, self.others, out, n)
+    def see(self, links: Links, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints) -> int:
+        """The rows that arriving items see."""
+        return _paper_block(links.items, links.sessions, added, first, self.own, self.others, self.most, out, starts)
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,9 @@ class WindowRule:
             items = items[stays]
         return Visible(starts, items, np.zeros(len(items), np.uint8))
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
-        """The rows that an arriving item sees."""
-        return _window_rows(links.items, row, oldest, out, n)
+    def see(self, links: Links, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints) -> int:
+        """The rows that arriving items see."""
+        return _window_block(links.items, added, first, out, starts)
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,9 @@ class TypedRule:
             )
         )  # fmt: skip
 
-    def see(self, links: Links, row: int, oldest: int, out: Rows, relation: Codes, n: int) -> int:
-        """The rows that an arriving item sees."""
-        return typed_rows(links.items, links.sessions, row, oldest, out, relation, n)
+    def see(self, links: Links, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints) -> int:
+        """The rows that arriving items see."""
+        return typed_block(links.items, links.sessions, added, first, out, relation, starts)
 
 
 def without(rule: Rule, dropped: Flags) -> Rule:
@@ -275,9 +276,27 @@ def _paper_rows(items: Ints, sessions: Ints, row: int, oldest: int, own: int, ot
 
 
 @compiled
-def _window_rows(items: Ints, row: int, oldest: int, out: Rows, n: int) -> int:
-    for _ in range(items[row, ARRIVAL] - oldest + 1):
-        out[n] = row
-        n += 1
-        row = items[row, BEFORE]
-    return n
+def _paper_block(
+    items: Ints, sessions: Ints, added: Ints, first: int, own: int, others: int, most: int, out: Rows, starts: Ints
+) -> int:
+    for i in range(first, len(added)):
+        row, oldest = added[i]
+        if starts[i] + most > len(out):
+            return i
+        sessions[items[row, SESSION], NEWEST] = row
+        starts[i + 1] = _paper_rows(items, sessions, row, oldest, own, others, out, starts[i])
+    return len(added)
+
+
+@compiled
+def _window_block(items: Ints, added: Ints, first: int, out: Rows, starts: Ints) -> int:
+    for i in range(first, len(added)):
+        row, oldest = added[i]
+        start, n = starts[i], items[row, ARRIVAL] - oldest + 1
+        if start + n > len(out):
+            return i
+        for place in range(start, start + n):
+            out[place] = row
+            row = items[row, BEFORE]
+        starts[i + 1] = start + n
+    return len(added)
