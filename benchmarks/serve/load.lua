@@ -1,7 +1,17 @@
 -- wrk: bodies of a file, one on each line, in turn; names are new in every round, so that sequences begin and end.
 local bodies, at, round, id = {}, 0, 0, 0
 local counter = 0
-local pause = tonumber(os.getenv("KVEC_PAUSE") or "0")
+local interval = tonumber(os.getenv("KVEC_INTERVAL") or "0")  -- seconds between two requests, over all connections
+local due = 0  -- when the next one is, by the clock
+
+local ffi = require("ffi")
+ffi.cdef("typedef struct { long seconds, nanoseconds; } kvec_time; int clock_gettime(int clock, kvec_time *now);")
+local time = ffi.new("kvec_time")
+
+local function now()
+  ffi.C.clock_gettime(1, time)
+  return tonumber(time.seconds) + tonumber(time.nanoseconds) / 1e9
+end
 
 function setup(thread)
   counter = counter + 1
@@ -21,7 +31,11 @@ function request()
 end
 
 function delay()
-  return pause
+  if interval == 0 then return 0 end
+  local at_present = now()
+  if due == 0 then due = at_present end
+  due = due + interval  -- what was answered late is made up for, so that the rate holds
+  return math.max(math.floor((due - at_present) * 1e3 + 0.5), 0)
 end
 
 function done(summary, latency, requests)
