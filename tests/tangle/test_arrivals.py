@@ -55,7 +55,28 @@ def test_the_tangle_whose_last_item_is_oldest_goes_first_with_all_it_has() -> No
     closed, booked = take(arrivals, "c", tangle=1)
     assert names(closed) == [(0, "b", 0, "evicted"), (0, "a", 0, "evicted")]
     assert (booked.arrival, booked.live.slot, booked.live.number) == (0, 0, 0)
-    assert len(arrivals.sightings.raw) == 2
+    assert arrivals.n_cached == 2
+
+
+def test_items_of_a_tangle_that_is_over_are_forgotten_a_few_at_a_time() -> None:
+    """But nothing that others may see is forgotten in their place."""
+    arrivals = arrivals_of(max_tangles=1, max_cached_items=7)
+    for _ in range(5):
+        take(arrivals, "a", tangle=0)
+    assert take(arrivals, "b", tangle=1)[0] != []
+    held = [(arrivals.n_cached, len(arrivals.sightings.raw))]
+    for _ in range(2):
+        take(arrivals, "b", tangle=1)
+        held.append((arrivals.n_cached, len(arrivals.sightings.raw)))
+    assert held == [(1, 4), (2, 3), (3, 3)]
+    for _ in range(4):
+        take(arrivals, "b", tangle=1)
+    assert (arrivals.n_cached, len(arrivals.sightings.raw)) == (7, 7)  # as many as may be
+    for tangle in (2, 3, 4):
+        take(arrivals, "c", tangle=tangle)
+    assert (arrivals.n_cached, len(arrivals.sightings.raw), arrivals.evicted_items) == (1, 4, 0)
+    arrivals.tidy()
+    assert [one.item.tangle for one in arrivals.sightings.raw.values()] == [4]
 
 
 def test_slots_and_positions_count_within_the_tangle() -> None:
@@ -169,7 +190,9 @@ def test_plain_data_and_back(rule: Any) -> None:
         live.alike += bytes([i])
         if i % 5 == 0:
             arrivals.close(next(iter(arrivals.live.values())), Reason.ENDED)
+            arrivals.sightings.link()
             arrivals.settle()
+    arrivals.sightings.link()
     facts, arrays = arrivals.to_plain()
     again = Arrivals(rule, limits, slots=3, session_gap=1.5)
     again.restore(json.loads(json.dumps(facts)), arrays, coder)

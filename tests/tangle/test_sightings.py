@@ -17,7 +17,7 @@ from kvec.tangle.links import ALIKE, ARRIVAL, MATCH, MATCH_ARRIVAL, REMEMBERED, 
 from kvec.tangle.live import Booked
 from kvec.tangle.sightings import LEAST_ROWS
 from kvec.tangle.visibility import PaperRule, Rule, TypedRule, WindowRule
-from kvec.words.items import Item, Reason
+from kvec.words.items import Item
 from kvec.words.limits import Limits
 
 ITEMS = st.lists(
@@ -127,6 +127,7 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
         if i % 7 == 0:
             arrivals.sightings.link()
             arrivals.settle()
+    arrivals.tidy()
     arrivals.sightings.link()
     arrivals.settle()
     sightings, tangles = arrivals.sightings, arrivals.tangles.values()
@@ -150,28 +151,11 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
         for live in list(tangle.live.values()):
             arrivals.close(live, "closed")  # type: ignore[arg-type]
         arrivals._release(tangle)
+    arrivals.tidy()
     arrivals.settle()
     assert sorted(sightings._free_rows) == list(range(len(sightings.links.items)))
     assert sorted(sightings._free_sessions) == list(range(len(sightings.links.sessions)))
     assert not sightings.raw and not sightings.links.sessions[:, REMEMBERED].any()
-
-
-def test_memory_of_a_released_tangle_is_freed_as_items_come_or_when_time_passes() -> None:
-    """Not all of it at once."""
-    arrivals = Arrivals(WindowRule(100), Limits(), slots=4, session_gap=None)
-    for tidies in (False, True):
-        for _ in range(9):
-            book(arrivals, "a")
-        tangle = arrivals.tangles["t"]
-        arrivals.close(tangle.live["a"], Reason.CLOSED)
-        arrivals._release(tangle)
-        left = [len(arrivals.sightings._gone)]
-        for _ in range(1 if tidies else 5):
-            book(arrivals, "b", tangle="u")
-            left.append(len(arrivals.sightings._gone))
-        assert left == ([9, 7] if tidies else [9, 7, 5, 3, 1, 0])
-        arrivals.sightings.tidy()
-        assert not arrivals.sightings._gone
 
 
 def test_rows_of_the_forgotten_are_given_to_others_after_the_chunk() -> None:

@@ -107,7 +107,6 @@ class Engine:
     def tick(self, now: float | None, wall: float) -> list[Decision]:
         """Let time move on; what is held back may go on then, and the items' clock stays as far behind as that."""
         decisions = self._catch_up()
-        self.arrivals.sightings.tidy()
         if now is not None and self.model.has_time:
             ready = []
             for tangle, held in list(self.held.items()):

@@ -110,7 +110,7 @@ class Runner:
 
     def shrink(self, coder: Coder, most: float = math.inf) -> None:
         """Give back memory that a busier time needed, if no more than `most` items and sequences are to be moved."""
-        raw, live = len(self.arrivals.sightings.raw), len(self.arrivals.live)
+        cached, live = self.arrivals.n_cached, len(self.arrivals.live)
         rows, places = len(self.memory.cache), len(self.memory.hidden)
-        if (8 * raw < rows - LEAST_ROWS or 8 * live < places - 64) and raw + live <= most:
+        if (8 * cached < rows - LEAST_ROWS or 8 * live < places - 64) and cached + live <= most:
             self.restore(*self.to_plain(), coder)

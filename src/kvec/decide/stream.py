@@ -193,7 +193,7 @@ class Stream:
     @property
     def n_cached(self) -> int:
         """Items that others may still see."""
-        return len(self._engines[-1].arrivals.sightings.raw)
+        return self._engines[-1].arrivals.n_cached
 
     @property
     def n_models(self) -> int:

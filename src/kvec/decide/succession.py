@@ -17,6 +17,7 @@ def succeed(new: Engine, old: Engine) -> None:
         heap = [(t, n, item, new.coder.code(item.value)) for t, n, item, _ in held.heap]
         new.held[tangle] = replace(held, heap=heap)
     new.n_held = old.n_held
+    old.arrivals.tidy()
     replay(new, old.arrivals.tangles.values(), list(old.arrivals.sightings.raw.values()))
     _align(new, old)
     new.counters, old.counters = old.counters, Counters()  # from here on the old engine is another

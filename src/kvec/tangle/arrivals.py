@@ -20,6 +20,8 @@ from kvec.tangle.visibility import Rule
 from kvec.words.items import Decision, Item, Key, Reason, TangleId
 from kvec.words.limits import Limits
 
+FORGOTTEN = 2  # items of released tangles for each that comes: to forget all of them at once would hold it up
+
 
 class Arrivals:
     """Books items one by one; tells which sequences close, and what each item sees."""
@@ -35,6 +37,7 @@ class Arrivals:
         self.n_places = 0
         self._free_places: list[int] = []
         self._left_places: list[int] = []  # to be given to others after the chunk
+        self._released: deque[TangleState] = deque()  # tangles that are over, and have items to be forgotten
 
     # -- booking ------------------------------------------------------------------------------------------------
 
@@ -72,8 +75,10 @@ class Arrivals:
             or (self.session_gap is not None and gap is not None and gap > self.session_gap)
         ):
             self.sightings.open_session(live, coded.session)
+        if self._released:
+            self.tidy(FORGOTTEN)
         if len(self.sightings.raw) >= self.limits.max_cached_items and len(tangle.rows) < self.sightings.rule.window:
-            self.evicted_items += 1
+            self.evicted_items += 1  # as long as a tangle that is over has items left, there is room
             self.sightings.forget(self.tangles[next(iter(self.sightings.raw.values())).item.tangle])
         row = self.sightings.add(tangle, live, item, coded)
         position, arrival = live.n_items, tangle.n_arrived
@@ -81,6 +86,20 @@ class Arrivals:
         live.newest, live.newest_arrival = row, arrival
         self._note(live, time, wall)
         return Booked(item, coded, live, row, position, arrival + tangle.n_passed, gap, tangle_gap)
+
+    def tidy(self, most: float = math.inf) -> None:
+        """Forget the items of tangles that are over, so many at the most."""
+        while self._released and most > 0:
+            tangle = self._released[0]
+            self.sightings.forget(tangle)
+            most -= 1
+            if not tangle.rows:
+                self._released.popleft()
+
+    @property
+    def n_cached(self) -> int:
+        """Items that others may still see."""
+        return len(self.sightings.raw) - sum(len(tangle.rows) for tangle in self._released)
 
     def pass_by(self, live: Live, time: float | None, wall: float) -> None:
         """Note an item of a decided sequence that is dropped: it keeps its sequence live, and nobody sees it."""
@@ -151,8 +170,9 @@ class Arrivals:
         return closed
 
     def _release(self, tangle: TangleState) -> None:
-        self.sightings.release(tangle)
         del self.tangles[tangle.id]
+        if tangle.rows:
+            self._released.append(tangle)
 
     def open(self, tangle: TangleState, key: Key) -> Live:
         """Watch a key's next sequence."""
@@ -174,6 +194,7 @@ class Arrivals:
 
         Under `rows` and `places` are the old numbers, for whoever keeps something under them.
         """
+        self.tidy()
         facts, arrays, new_row, new_session = self.sightings.to_plain()
         tangle_number = {id: number for number, id in enumerate(self.tangles)}
         facts |= {
@@ -199,6 +220,7 @@ class Arrivals:
     def restore(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], coder: Coder) -> None:
         """Remember what `to_plain` told, and nothing else; `coder` tells again which values match."""
         self.n_places, self._free_places, self._left_places = len(facts["live"]), [], []
+        self._released.clear()
         tangles = [TangleState(id, deque(rows), *counts) for id, rows, *counts in facts["tangles"]]
         self.tangles = OrderedDict((tangle.id, tangle) for tangle in tangles)
         self.live = OrderedDict()

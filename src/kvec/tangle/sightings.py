@@ -49,7 +49,6 @@ class Sightings:
         self._free_sessions = list(range(LEAST_ROWS - 1, -1, -1))
         self._left_rows: list[int] = []
         self._left_sessions: list[int] = []
-        self._gone: list[Remembered] = []  # of tangles: to free all their memory at once would hold up an item
         self._added: list[tuple[int, ...]] = []  # not linked yet: row, the oldest arrival that is seen, columns
 
     def link(self) -> Ints:
@@ -110,7 +109,6 @@ class Sightings:
         rows.append(row)
         self.raw[row] = Remembered(item, live.number, match, coded.alike, session)
         self.n_items += 1
-        del self._gone[-2:]  # faster than items come
         return row
 
     def forget(self, tangle: TangleState) -> None:
@@ -123,22 +121,6 @@ class Sightings:
             del tangle.alike[alike]
         self.leave_session(session)
         self._left_rows.append(row)
-
-    def release(self, tangle: TangleState) -> None:
-        """Forget all items of a tangle that has no live sequence: so none of its sessions is open."""
-        gone = list(map(self.raw.pop, tangle.rows))
-        sessions = list({one.session for one in gone})
-        self._gone += gone
-        self.links.sessions[sessions, REMEMBERED] = 0
-        self._left_sessions += sessions
-        self._left_rows += tangle.rows
-        tangle.rows.clear()
-        tangle.holders.clear()
-        tangle.alike.clear()
-
-    def tidy(self) -> None:
-        """Free the memory of all that was released."""
-        self._gone.clear()
 
     def settle(self) -> None:
         """After the network has run: give rows and sessions that were left to others."""
@@ -173,7 +155,7 @@ class Sightings:
         self.links = Links(items, _with_room(arrays["sessions"]))
         self._free_rows = list(range(len(self.links.items) - 1, len(arrays["items"]) - 1, -1))
         self._free_sessions = list(range(len(self.links.sessions) - 1, len(arrays["sessions"]) - 1, -1))
-        self._left_rows, self._left_sessions, self._added, self._gone = [], [], [], []
+        self._left_rows, self._left_sessions, self._added = [], [], []
         owner = {row: tangle for tangle in tangles for row in tangle.rows}
         self.raw = OrderedDict()
         for row, (key, value, time, number) in enumerate(facts["raw"]):
