@@ -159,9 +159,11 @@ def test_memory_is_bounded_after_every_verb(choice: Choice, limits: Limits, plan
         assert sum(len(tangle.live) for tangle in arrivals.tangles.values()) == stream.n_live
         assert sum(len(tangle.rows) for tangle in arrivals.tangles.values()) == stream.n_cached
         assert sum(len(tangle.holders) for tangle in arrivals.tangles.values()) <= stream.n_cached
+        n_kept = len(sightings.raw)  # those of tangles that are over go bit by bit
+        assert stream.n_cached <= n_kept <= limits.max_cached_items
         used = len(sightings.links.sessions) - len(sightings._free_sessions)
-        assert used <= stream.n_cached + stream.n_live
-        assert len(sightings.links.items) - len(sightings._free_rows) == stream.n_cached
+        assert used <= n_kept + stream.n_live
+        assert len(sightings.links.items) - len(sightings._free_rows) == n_kept
         assert arrivals.n_places - len(arrivals._free_places) == stream.n_live
 
 

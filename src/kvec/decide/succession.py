@@ -18,6 +18,7 @@ def succeed(new: Engine, old: Engine) -> None:
         new.held[tangle] = replace(held, heap=heap)
     new.n_held = old.n_held
     old.arrivals.tidy()
+    old.arrivals.settle()
     replay(new, old.arrivals.tangles.values(), list(old.arrivals.sightings.raw.values()))
     _align(new, old)
     new.counters, old.counters = old.counters, Counters()  # from here on the old engine is another
