@@ -32,6 +32,15 @@ def take(
     return closed, arrivals.book(item, NONE, time, wall)
 
 
+def run(arrivals: Arrivals) -> None:
+    """Link what was booked, as when the network runs."""
+    sightings = arrivals.sightings
+    added = sightings.added()
+    room = len(added) * sightings.rule.most
+    starts = np.zeros(len(added) + 1, np.int64)
+    assert sightings.see(added, 0, np.zeros(room, np.int32), np.zeros(room, np.uint8), starts) == len(added)
+
+
 def names(closed: list[Closed]) -> list[tuple[Any, Any, int, str]]:
     return [(one.live.tangle.id, one.live.key, one.live.number, one.reason.value) for one in closed]
 
@@ -190,9 +199,9 @@ def test_plain_data_and_back(rule: Any) -> None:
         live.alike += bytes([i])
         if i % 5 == 0:
             arrivals.close(next(iter(arrivals.live.values())), Reason.ENDED)
-            arrivals.sightings.link()
+            run(arrivals)
             arrivals.settle()
-    arrivals.sightings.link()
+    run(arrivals)
     facts, arrays = arrivals.to_plain()
     again = Arrivals(rule, limits, slots=3, session_gap=1.5)
     again.restore(json.loads(json.dumps(facts)), arrays, coder)

@@ -44,7 +44,7 @@ def book(arrivals: Arrivals, key: Any, match: Any = None, session: Any = 0, tang
 def seen(arrivals: Arrivals) -> list[dict[int, str]]:
     """The rows that each item of a chunk sees, in order, and as what; room is made as they need it."""
     sightings, names = arrivals.sightings, arrivals.sightings.rule.relations
-    added = sightings.link()
+    added = sightings.added()
     out, relation = np.full(1, -1, np.int32), np.full(1, 99, np.uint8)
     starts = np.zeros(len(added) + 1, np.int64)
     n = 0
@@ -125,10 +125,10 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
     for i in range(3000):
         book(arrivals, int(rng.integers(40)), int(rng.integers(9)), int(rng.integers(2)), int(rng.integers(5)))
         if i % 7 == 0:
-            arrivals.sightings.link()
+            seen(arrivals)
             arrivals.settle()
     arrivals.tidy()
-    arrivals.sightings.link()
+    seen(arrivals)
     arrivals.settle()
     sightings, tangles = arrivals.sightings, arrivals.tangles.values()
     rows = [row for tangle in tangles for row in tangle.rows]
@@ -183,7 +183,7 @@ def test_tables_grow_twofold() -> None:
 def test_sessions_are_runs_of_equal_values(items: list[SlowItem]) -> None:
     arrivals = Arrivals(WindowRule(100), Limits(), slots=4, session_gap=None)
     rows = [book(arrivals, item.key, session=item.session_value[0]).row for item in items]
-    arrivals.sightings.link()
+    seen(arrivals)
     found = arrivals.sightings.links.items[rows, 3].tolist()
     wanted = slow_sessions(items)
     assert [[a == b for b in found] for a in found] == [[a == b for b in wanted] for a in wanted]

@@ -232,8 +232,8 @@ class Engine:
             live, said = event.live, next(outputs)
             if live.decision is None and self.readiness(said, event.position + 1) >= self.threshold:
                 due.append(Due(live, said, event.position + 1, None, Reason.HALTED))
-        decisions = self._decide(due)
-        self._tell_closed(event for event in events if isinstance(event, Closed))
+        decisions = self._decide(due) if due else []
+        self._tell_closed(events)
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions
 
@@ -257,11 +257,11 @@ class Engine:
         live = closed.live
         return Due(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)
 
-    def _tell_closed(self, closed: Iterable[Closed]) -> None:
+    def _tell_closed(self, events: Iterable[Booked | Closed]) -> None:
         if self.listener is not None:
-            for one in closed:
-                if self.owns(one.live):
-                    self.listener.closed(one.live)
+            for event in events:
+                if isinstance(event, Closed) and self.owns(event.live):
+                    self.listener.closed(event.live)
 
     def _decide(self, due: Iterable[Due]) -> list[Decision]:
         """Decide sequences that wait, each by what is due first; those that a newer model decides too, but untold."""

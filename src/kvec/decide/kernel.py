@@ -55,10 +55,16 @@ class Arriving:
     def lay_out(self, starts: Ints) -> None:
         """Put the booked items in their arrays, but for what they see; a part begins at its start in the table."""
         n = self.n = len(self.booked)
-        parts, numbers, rows, places = zip(*self.booked, strict=True)
-        np.add(parts, starts, out=self.index[:n])
-        self.numbers[:n], self.rows[:n], self.places[:n] = numbers, rows, places
-        self.booked = []
+        if n <= FEW:  # faster one by one
+            for i, (parts, numbers, row, place) in enumerate(self.booked):
+                self.index[i], self.rows[i], self.places[i] = parts, row, place
+                if numbers:
+                    self.numbers[i] = numbers
+        else:
+            self.index[:n], self.numbers[:n], self.rows[:n], self.places[:n] = zip(*self.booked, strict=True)
+        index = self.index[:n]
+        index += starts
+        self.booked.clear()
 
     def make_room(self, n_pairs: int) -> None:
         """Room for so many visible pairs; those that were there stay."""

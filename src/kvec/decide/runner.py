@@ -70,7 +70,7 @@ class Runner:
         """Run the booked items; what the heads say after each: halting logit, class logits."""
         arriving, sightings = self._arriving, self.arrivals.sightings
         arriving.lay_out(self._starts)
-        added, n = sightings.link(), 0
+        added, n = sightings.added(), 0
         while (n := sightings.see(added, n, arriving.seen, arriving.relation, arriving.starts)) < len(added):
             arriving.make_room(2 * len(arriving.seen) + self._most)
         self.memory.make_room(len(sightings.links.items), self.arrivals.n_places)

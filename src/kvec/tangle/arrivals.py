@@ -38,6 +38,7 @@ class Arrivals:
         self._free_places: list[int] = []
         self._left_places: list[int] = []  # to be given to others after the chunk
         self._released: deque[TangleState] = deque()  # tangles that are over, and have items to be forgotten
+        self._n_released = 0  # such items
 
     # -- booking ------------------------------------------------------------------------------------------------
 
@@ -92,6 +93,7 @@ class Arrivals:
         while self._released and most > 0:
             tangle = self._released[0]
             self.sightings.forget(tangle)
+            self._n_released -= 1
             most -= 1
             if not tangle.rows:
                 self._released.popleft()
@@ -99,7 +101,7 @@ class Arrivals:
     @property
     def n_cached(self) -> int:
         """Items that others may still see."""
-        return len(self.sightings.raw) - sum(len(tangle.rows) for tangle in self._released)
+        return len(self.sightings.raw) - self._n_released
 
     def pass_by(self, live: Live, time: float | None, wall: float) -> None:
         """Note an item of a decided sequence that is dropped: it keeps its sequence live, and nobody sees it."""
@@ -173,6 +175,7 @@ class Arrivals:
         del self.tangles[tangle.id]
         if tangle.rows:
             self._released.append(tangle)
+            self._n_released += len(tangle.rows)
 
     def open(self, tangle: TangleState, key: Key) -> Live:
         """Watch a key's next sequence."""
@@ -221,7 +224,7 @@ class Arrivals:
     def restore(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], coder: Coder) -> None:
         """Remember what `to_plain` told, and nothing else; `coder` tells again which values match."""
         self.n_places, self._free_places, self._left_places = len(facts["live"]), [], []
-        self._released.clear()
+        self._released, self._n_released = deque(), 0
         tangles = [TangleState(id, deque(rows), *counts) for id, rows, *counts in facts["tangles"]]
         self.tangles = OrderedDict((tangle.id, tangle) for tangle in tangles)
         self.live = OrderedDict()

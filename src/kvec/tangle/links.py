@@ -41,3 +41,13 @@ def compiled(function: F) -> F:
         return cast(F, njit(cache=True, nogil=True)(function))
     except RuntimeError:
         return cast(F, njit(nogil=True)(function))
+
+
+@compiled
+def link(items: Ints, sessions: Ints, added: Ints) -> tuple[int, int]:
+    """Link an item: its row, the oldest arrival that it may see, and what the row's columns are. The first two."""
+    row, oldest = added[0], added[1]
+    for column in range(len(added) - 2):
+        items[row, column] = added[2 + column]
+    sessions[items[row, SESSION], NEWEST] = row
+    return row, oldest

@@ -24,6 +24,7 @@ from kvec.tangle.links import (
     Ints,
     Rows,
     compiled,
+    link,
 )
 
 RELATIONS = ("own", "value-correlated", "same session value", "other")
@@ -77,7 +78,7 @@ def typed_block(
 ) -> int:  # fmt: skip
     """The same for items of a stream, from the `first` on; the first one for which there is no room."""
     for i in range(first, len(added)):
-        row, oldest = added[i]
+        row, oldest = link(items, sessions, added[i])
         if starts[i] + items[row, ARRIVAL] - oldest + 1 > len(out):
             return i
         starts[i + 1] = _typed_rows(items, sessions, row, oldest, out, relation, starts[i])

@@ -49,17 +49,15 @@ class Sightings:
         self._free_sessions = list(range(LEAST_ROWS - 1, -1, -1))
         self._left_rows: list[int] = []
         self._left_sessions: list[int] = []
-        self._added: list[tuple[int, ...]] = []  # not linked yet: row, the oldest arrival that is seen, columns
+        self._added: list[tuple[int, ...]] = []  # not linked yet, as `added` tells them
 
-    def link(self) -> Ints:
-        """Link the items that were added; their rows, and the oldest arrival that each may see, (N, 2)."""
-        added = np.array(self._added, np.int64).reshape(-1, 2 + ALIKE + 1)
-        self._added = []
-        self.links.items[added[:, 0]] = added[:, 2:]
-        return added[:, :2]
+    def added(self) -> Ints:
+        """The items that were added since this was asked, to be linked: as `Rule.see` takes them."""
+        added, self._added = np.array(self._added, np.int64).reshape(-1, 2 + ALIKE + 1), []
+        return added
 
     def see(self, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints) -> int:
-        """Write what the items from the `first` on see into `out`; the first one for which there is no room."""
+        """Link items from the `first` on, and write what they see; the first one for which there is no room."""
         return self.rule.see(self.links, added, first, out, relation, starts)
 
     def open_session(self, live: Live, value: tuple[Any, ...]) -> None:

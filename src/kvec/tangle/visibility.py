@@ -31,6 +31,7 @@ from kvec.tangle.links import (
     Links,
     Rows,
     compiled,
+    link,
 )
 from kvec.tangle.relations import RELATIONS, typed_block, typed_lists
 from kvec.tangle.tangles import Tangles
@@ -81,10 +82,10 @@ class Rule(Protocol):
         ...
 
     def see(self, links: Links, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints) -> int:
-        """Write the rows that the items of a stream see from the `first` on; the first one for which there is no room.
+        """Link items of a stream from the `first` on, and write what they see; the first one without room for that.
 
-        `added` has the row of each, and the oldest arrival that it may see. Item i sees `out[starts[i]:starts[i + 1]]`;
-        relations, if any are told apart, are at the same places.
+        `added` has the row of each, the oldest arrival that it may see, and the columns of the row. Item i sees the
+        rows `out[starts[i]:starts[i + 1]]`; relations, if any are told apart, are at the same places.
         """
         ...
 
@@ -148,7 +149,7 @@ class WindowRule:
 
     def see(self, links: Links, added: Ints, first: int, out: Rows, relation: Codes, starts: Ints) -> int:
         """The rows that arriving items see."""
-        return _window_block(links.items, added, first, out, starts)
+        return _window_block(links.items, links.sessions, added, first, out, starts)
 
 
 @dataclass(frozen=True)
@@ -280,18 +281,17 @@ def _paper_block(
     items: Ints, sessions: Ints, added: Ints, first: int, own: int, others: int, most: int, out: Rows, starts: Ints
 ) -> int:
     for i in range(first, len(added)):
-        row, oldest = added[i]
+        row, oldest = link(items, sessions, added[i])
         if starts[i] + most > len(out):
             return i
-        sessions[items[row, SESSION], NEWEST] = row
         starts[i + 1] = _paper_rows(items, sessions, row, oldest, own, others, out, starts[i])
     return len(added)
 
 
 @compiled
-def _window_block(items: Ints, added: Ints, first: int, out: Rows, starts: Ints) -> int:
+def _window_block(items: Ints, sessions: Ints, added: Ints, first: int, out: Rows, starts: Ints) -> int:
     for i in range(first, len(added)):
-        row, oldest = added[i]
+        row, oldest = link(items, sessions, added[i])
         start, n = starts[i], items[row, ARRIVAL] - oldest + 1
         if start + n > len(out):
             return i
