@@ -428,6 +428,22 @@ def test_a_stream_used_by_several_threads_says_so() -> None:
         stream.feed(FINE)
 
 
+@pytest.mark.parametrize("name", ["run", "book"])
+def test_a_stream_interrupted_while_it_runs_takes_nothing_more(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the network, or in the middle of an item."""
+    stream = opened()
+    runner = stream._engines[0].runner
+
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(*((runner.kernel, "run") if name == "run" else (runner, "_parts")), interrupted)
+        stream.feed(FINE)
+    with pytest.raises(ModelError, match="interrupted in the middle of an item; go on from a saved state"):
+        stream.feed(FINE)
+
+
 def test_a_closed_stream_may_go_on(tmp_path: Path) -> None:
     """As if every key had ended: later items open the next sequences, and the other verbs work as ever."""
     some, later = items(30), items(60)[30:]

@@ -225,12 +225,16 @@ class Engine:
             self._tell_of(self.listener, events, said_of_all)
         outputs = iter(said_of_all)
         due: list[Due] = []
+        halted: set[int] = set()
         for event in events:
             if isinstance(event, Closed):
                 due.append(self._at_end(event))
                 continue
             live, said = event.live, next(outputs)
-            if live.decision is None and self.readiness(said, event.position + 1) >= self.threshold:
+            if live.decision is not None or live.serial in halted:
+                continue
+            if self.readiness(said, event.position + 1) >= self.threshold:
+                halted.add(live.serial)
                 due.append(Due(live, said, event.position + 1, None, Reason.HALTED))
         decisions = self._decide(due) if due else []
         self._tell_closed(events)

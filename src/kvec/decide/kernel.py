@@ -64,7 +64,6 @@ class Arriving:
             self.index[:n], self.numbers[:n], self.rows[:n], self.places[:n] = zip(*self.booked, strict=True)
         index = self.index[:n]
         index += starts
-        self.booked.clear()
 
     def make_room(self, n_pairs: int) -> None:
         """Room for so many visible pairs; those that were there stay."""

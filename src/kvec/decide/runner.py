@@ -71,10 +71,13 @@ class Runner:
         arriving, sightings = self._arriving, self.arrivals.sightings
         arriving.lay_out(self._starts)
         added, n = sightings.added(), 0
+        if len(added) != arriving.n:
+            raise ModelError("this stream was interrupted in the middle of an item; go on from a saved state")
         while (n := sightings.see(added, n, arriving.seen, arriving.relation, arriving.starts)) < len(added):
             arriving.make_room(2 * len(arriving.seen) + self._most)
         self.memory.make_room(len(sightings.links.items), self.arrivals.n_places)
         said = self.kernel.run(self.memory, arriving)
+        arriving.booked.clear()  # where this was interrupted, nothing more is taken
         self.arrivals.settle()
         return said
 

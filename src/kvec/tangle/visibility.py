@@ -282,7 +282,7 @@ def _paper_block(
 ) -> int:
     for i in range(first, len(added)):
         row, oldest = link(items, sessions, added[i])
-        if starts[i] + most > len(out):
+        if starts[i] + min(most, items[row, ARRIVAL] - oldest + 1) > len(out):
             return i
         starts[i + 1] = _paper_rows(items, sessions, row, oldest, own, others, out, starts[i])
     return len(added)
