@@ -115,5 +115,6 @@ class Runner:
         """Give back memory that a busier time needed, if no more than `most` items and sequences are to be moved."""
         cached, live = self.arrivals.n_cached, len(self.arrivals.live)
         rows, places = len(self.memory.cache), len(self.memory.hidden)
-        if (8 * cached < rows - LEAST_ROWS or 8 * live < places - 64) and len(self.arrivals.sightings.raw) + live <= most:
+        n_moved = len(self.arrivals.sightings.raw) + live
+        if (8 * cached < rows - LEAST_ROWS or 8 * live < places - 64) and n_moved <= most:
             self.restore(*self.to_plain(), coder)
