@@ -236,7 +236,7 @@ class Engine:
             if self.readiness(said, event.position + 1) >= self.threshold:
                 halted.add(live.serial)
                 due.append(Due(live, said, event.position + 1, None, Reason.HALTED))
-        decisions = self._decide(due) if due else []
+        decisions = self._decide(due)
         self._tell_closed(events)
         self.counters.evicted_items = self.arrivals.evicted_items
         return decisions

@@ -158,7 +158,7 @@ class Arrivals:
         return closed
 
     def settle(self) -> None:
-        """After the network has run: give rows and places that were left to others."""
+        """After the network has run: give rows, sessions and places that were left to others."""
         self.sightings.settle()
         self._free_places += self._left_places
         self._left_places = []

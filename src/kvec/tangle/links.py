@@ -45,7 +45,7 @@ def compiled(function: F) -> F:
 
 @compiled
 def link(items: Ints, sessions: Ints, added: Ints) -> tuple[int, int]:
-    """Link an item: its row, the oldest arrival that it may see, and what the row's columns are. The first two."""
+    """Write an item's columns to its row, as its session's newest; its row and the oldest arrival that it may see."""
     row, oldest = added[0], added[1]
     for column in range(len(added) - 2):
         items[row, column] = added[2 + column]

@@ -50,7 +50,7 @@ class TangleState:
 
 
 class Remembered(NamedTuple):
-    """An item that others may still see, the number of its sequence, and what it is compared with others by."""
+    """An item that is kept, the number of its sequence, and what it is compared with others by."""
 
     item: Item
     number: int

@@ -52,7 +52,7 @@ class Sightings:
         self._added: list[tuple[int, ...]] = []  # not linked yet, as `added` tells them
 
     def added(self) -> Ints:
-        """The items that were added since this was asked, to be linked: as `Rule.see` takes them."""
+        """Hand over the items that were added since this was asked, to be linked: as `Rule.see` takes them."""
         added, self._added = np.array(self._added, np.int64).reshape(-1, 2 + ALIKE + 1), []
         return added
 
