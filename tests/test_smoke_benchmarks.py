@@ -37,7 +37,7 @@ def test_a_service_under_load(tmp_path: Path) -> None:
         assert said[part]["requests"] > said[part]["not_200"], "a busy machine may refuse some, never all"
     assert said["too_much"]["not_200"] > 0, "what is too much is refused"
     assert said["exit_code"] == 0
-    assert 0 < said["share_of_engine_items_per_cpu_second"] < 1
+    assert said["share_of_engine_items_per_cpu_second"] > 0
 
 
 @pytest.mark.slow

@@ -350,7 +350,7 @@ def test_ids_of_other_tangles_and_keys_are_others() -> None:
 
 def test_a_large_reach_takes_no_memory_that_is_not_used() -> None:
     wide = changed(MODEL, "visibility.own=9007199254740991", "visibility.others=9007199254740991")
-    few = Stream(wide, Limits(max_cached_items=50))
+    few = Stream(changed(wide, "visibility.window=9007199254740991"), Limits(max_cached_items=50))
     endless = Stream(
         changed(MODEL, "visibility.rule=window", "visibility.window=9007199254740991"), Limits(max_cached_items=50)
     )
@@ -440,8 +440,9 @@ def test_a_stream_interrupted_while_it_runs_takes_nothing_more(name: str, monkey
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(*((runner.kernel, "run") if name == "run" else (runner, "_parts")), interrupted)
         stream.feed(FINE)
-    with pytest.raises(ModelError, match="interrupted in the middle of an item; go on from a saved state"):
-        stream.feed(FINE)
+    for verb in (lambda: stream.feed(FINE), stream.tick, lambda: stream.end("t", "k"), stream.close):
+        with pytest.raises(ModelError, match="interrupted in the middle of an item; go on from a saved state"):
+            verb()
 
 
 def test_a_closed_stream_may_go_on(tmp_path: Path) -> None:

@@ -245,3 +245,14 @@ def test_what_is_no_model_is_refused() -> None:
     for given in ("models/newer", None):
         with pytest.raises(SettingError, match=r" is no model; give a fitted KVEC, such as kvec\.load\(path\) reads$"):
             stream.take_over(given)  # type: ignore[arg-type]
+
+
+def test_items_of_a_tangle_that_is_over_are_not_replayed() -> None:
+    """They are forgotten a few at a time, so some are still there when the models change."""
+    stream = opened(max_tangles=1)
+    stream.feed_many([*(item("a", 1.0) for _ in range(10)), item("b", 1.0, tangle="u")])
+    assert len(stream._engines[0].arrivals.sightings.raw) > stream.n_cached == 1
+    stream.take_over(labelled(OTHER, "second"))
+    assert [len(engine.arrivals.sightings.raw) for engine in stream._engines] == [1, 1]
+    stream.feed(item("c", 2.0, tangle="u"))
+    assert whose(stream.close()) == {"b": "first", "c": "second"}

@@ -323,7 +323,7 @@ def test_memory_is_given_back_without_ticks_where_little_is_to_be_moved(
 
 def test_room_of_items_and_of_sequences_is_given_back_apart() -> None:
     items, keys = (Stream(changed(MODEL, "visibility.window=4000"), Limits(expiry=60.0)) for _ in range(2))
-    one_key = [replace(item, key="k") for item in flood(4000, n_tangles=1)]
+    one_key = [replace(item, key="k") for item in flood(3000, n_tangles=1)]
     items.feed_many([*one_key, *(Item("other", i, {"size": 1}, 0.0) for i in range(300))])
     full = len(items._engines[0].memory.cache)
     items.feed(Item(0, "k", {"size": 1}, 1000.0))

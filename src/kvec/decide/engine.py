@@ -152,7 +152,7 @@ class Engine:
 
     def _catch_up(self) -> list[Decision]:
         """Run what an interrupted call has booked."""
-        return self._run() if self._events else []
+        return self._run() if self._events or self.runner.n else []
 
     def _take(self, given: Sequence[Given], wall: float) -> list[Decision]:
         """Book and run items."""

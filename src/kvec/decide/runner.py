@@ -50,8 +50,8 @@ class Runner:
 
     @property
     def n(self) -> int:
-        """Items that are booked and have not run yet."""
-        return len(self._arriving.booked)
+        """Items that are booked and have not run yet, one that an interruption left half booked included."""
+        return max(len(self._arriving.booked), self.arrivals.sightings.n_added)
 
     def book(self, item: Item, coded: Coded, time: float | None, wall: float) -> Booked:
         """Book an item for which there is room, and write down what the network needs of it."""

@@ -198,7 +198,6 @@ class Arrivals:
         Under `rows` and `places` are the old numbers, for whoever keeps something under them.
         """
         self.tidy()
-        self.settle()
         facts, arrays, new_row, new_session = self.sightings.to_plain()
         tangle_number = {id: number for number, id in enumerate(self.tangles)}
         facts |= {

@@ -36,7 +36,11 @@ class Links:
 
 
 def compiled(function: F) -> F:
-    """The same as machine code, kept on the disk where there is a folder for it."""
+    """The same as machine code, kept on the disk where there is a folder for it.
+
+    The copy on the disk is made anew when the function's own file has changed, not when that of one it calls has:
+    whoever edits `link` touches the files of those who call it.
+    """
     try:
         return cast(F, njit(cache=True, nogil=True)(function))
     except RuntimeError:

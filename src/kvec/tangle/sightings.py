@@ -51,6 +51,11 @@ class Sightings:
         self._left_sessions: list[int] = []
         self._added: list[tuple[int, ...]] = []  # not linked yet, as `added` tells them
 
+    @property
+    def n_added(self) -> int:
+        """Items that are not linked yet."""
+        return len(self._added)
+
     def added(self) -> Ints:
         """Hand over the items that were added since this was asked, to be linked: as `Rule.see` takes them."""
         added, self._added = np.array(self._added, np.int64).reshape(-1, 2 + ALIKE + 1), []
