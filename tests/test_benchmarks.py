@@ -107,6 +107,14 @@ def test_kernels(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"numba", "NumPy", "PyTorch"} <= {row["kernel"] for row in said["results"]}
 
 
+def test_blocks(run: Any) -> None:
+    said, _ = run("blocks.py --items 10 --blocks 1,5")
+    assert [(row["size"], row["block"]) for row in said["results"]] == [
+        (size, block) for size in ("small", "twice", "four times") for block in (1, 5)
+    ]
+    assert all(time > 0 for row in said["results"] for time in row["us_per_item"].values())
+
+
 def test_rules(run: Any) -> None:
     said, _ = run("rules.py --items 200 --windows 8,16")
     assert [(row["rule"], row["window"]) for row in said["results"]] == [

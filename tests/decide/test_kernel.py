@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.properties.stories import MODEL, Plan, assert_same, lived
 
-from kvec.decide.kernel import FEW, LANES, MOST_SIZE, Arriving, Kernel, Memory, is_built, pack_columns
+from kvec.decide.kernel import BLOCK, FEW, LINE, MOST_SIZE, Arriving, Kernel, Memory, is_built, pack_columns
 from kvec.decide.model import Network
 from kvec.decide.stream import Stream
 from kvec.encode.sparse import Lists
@@ -32,7 +32,8 @@ SIZES = {
     "wide heads": (Encoder(width=2 * MOST_SIZE, heads=2, blocks=1, feed_forward=8, fusion=4), (3,), 0, (2,)),
     "wider heads": (Encoder(width=2 * MOST_SIZE + 2, heads=2, blocks=1, feed_forward=8, fusion=4), (3,), 0, (2,)),
 }
-N, K, R = 23, 4, 3  # items, sequences, relations
+TILE = LINE // 8  # doubles of a line
+N, K, R = 2 * BLOCK + 7, 6, 3  # items, sequences, relations
 
 
 class Case:
@@ -109,7 +110,7 @@ CASES = {name: Case(*sizes) for name, sizes in SIZES.items()}
 def test_the_kernel_says_what_the_network_says(name: str, use_c: bool, dtype: type) -> None:
     case = CASES[name]
     close = 1e-11 if dtype is np.float64 else 2e-4
-    for chunk in (1, 2, 3, *range(FEW, FEW + 4), N):
+    for chunk in (1, 2, 3, *range(FEW, FEW + 4), BLOCK, BLOCK + 1, N):
         said, memory = case.run(dtype, use_c, chunk)
         assert said.dtype == dtype
         np.testing.assert_allclose(said, case.said, rtol=close, atol=close)
@@ -118,7 +119,7 @@ def test_the_kernel_says_what_the_network_says(name: str, use_c: bool, dtype: ty
             np.testing.assert_array_equal(memory.outputs[place], said[i])
 
 
-@pytest.mark.parametrize("outputs", [1, 2, LANES - 2, LANES - 1, LANES, 69])
+@pytest.mark.parametrize("outputs", [1, 2, *range(TILE - 2, TILE + 1), 2 * TILE - 1, 69])
 def test_any_number_of_classes(outputs: int) -> None:
     case = Case(Encoder(width=4, heads=2, blocks=1, feed_forward=4, fusion=3), (3,), 0, (outputs,))
     for use_c in {is_built, False}:
@@ -195,8 +196,8 @@ def test_memory_grows_and_keeps_what_it_held() -> None:
 
 
 def test_packing_puts_column_groups_one_after_the_other() -> None:
-    matrix = np.arange(3.0 * 70).reshape(3, 70)
+    matrix = np.arange(3.0 * 13).reshape(3, 13)
     packed = pack_columns(matrix)
-    assert packed.shape == (2, 3, LANES)
-    np.testing.assert_array_equal(packed.transpose(1, 0, 2).reshape(3, -1)[:, :70], matrix)
-    assert not packed[1, :, 70 - LANES :].any()
+    assert packed.shape == (2, 3, TILE)
+    np.testing.assert_array_equal(packed.transpose(1, 0, 2).reshape(3, -1)[:, :13], matrix)
+    assert not packed[1, :, 13 - TILE :].any()

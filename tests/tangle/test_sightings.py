@@ -13,7 +13,7 @@ from tests.paper.slow import SlowItem, slow_relations, slow_sessions, slow_visib
 
 from kvec.tangle.arrivals import Arrivals
 from kvec.tangle.coder import Coded
-from kvec.tangle.links import ALIKE, ARRIVAL, MATCH, MATCH_ARRIVAL, REMEMBERED, SESSION
+from kvec.tangle.links import ALIKE, ARRIVAL, MATCH, MATCH_ARRIVAL, SESSION
 from kvec.tangle.live import Booked
 from kvec.tangle.sightings import LEAST_ROWS
 from kvec.tangle.visibility import PaperRule, Rule, TypedRule, WindowRule
@@ -138,7 +138,7 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
         live.session for live in arrivals.live.values()
     }
     assert sorted([*used, *sightings._free_sessions]) == list(range(len(sightings.links.sessions)))
-    assert set(np.flatnonzero(sightings.links.sessions[:, REMEMBERED])) == used
+    assert set(np.flatnonzero(sightings._remembered)) == used
     for tangle in tangles:
         holds = {sightings.raw[row].match: row for row in tangle.rows}
         assert {match: holder.row for match, holder in tangle.holders.items()} == holds
@@ -155,7 +155,7 @@ def test_nothing_that_is_forgotten_is_held_on_to(rule: Rule) -> None:
     arrivals.settle()
     assert sorted(sightings._free_rows) == list(range(len(sightings.links.items)))
     assert sorted(sightings._free_sessions) == list(range(len(sightings.links.sessions)))
-    assert not sightings.raw and not sightings.links.sessions[:, REMEMBERED].any()
+    assert not sightings.raw and not any(sightings._remembered)
 
 
 def test_rows_of_the_forgotten_are_given_to_others_after_the_chunk() -> None:

@@ -1,6 +1,6 @@
 /* The network's arithmetic for arriving items; called from kernel.py through ctypes.
 
-   Optional: without a compiler kvec installs all the same and streams through NumPy. */
+   Optional: without GCC or Clang kvec installs all the same and streams through NumPy. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -9,7 +9,8 @@
 
 #include "../words/_portable.h"
 
-#define LANES 64 /* columns of a matrix that are worked on at once */
+#define GROUP 4  /* rows that are multiplied with a tile of a matrix at once */
+#define BLOCK 32 /* items that go through the network together */
 
 /* e^x: a power of two times a polynomial of the rest, as in encode/_loops.c; relative error (1 + |x|) 1e-7. Below -87 it
    is 0, above 87 it grows no more; NaN stays NaN. */

@@ -1,8 +1,7 @@
-"""The network's arithmetic for arriving items, without PyTorch: single items through C, blocks through NumPy.
+"""The network's arithmetic for arriving items, without PyTorch: loops in C, or NumPy where these could not be built.
 
-Weights stay here, memory with the caller. Where the C extension could not be built, `is_built` is False and NumPy
-serves single items too. Letters: N items, D width, H heads, F feed-forward, R size of the representation, P visible
-pairs.
+Weights stay here, memory with the caller. Letters: N items, D width, H heads, F feed-forward, R size of the
+representation, P visible pairs.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from kvec.words.config import Encoder
 from kvec.words.errors import ModelError
 from kvec.words.extensions import load_extension
 
-LANES = 64  # as in _kernel.c
-LINE = 64  # bytes of a line of the processor's cache
+BLOCK = 32  # items that the loops in C take together, as in _kernel.c
+LINE = 64  # bytes of a line of the processor's cache, and of a row of a tile there
 MOST_SIZE = 128  # numbers of a head that the C loops hold
 FEW = 4  # so many items are faster one by one
 EPSILON = 1e-5
@@ -157,10 +156,7 @@ class Kernel:
 
     def run(self, memory: Memory, arriving: Arriving) -> Floats:
         """Run items on top of `memory`, which moves on; what the heads say after each, (N, outputs)."""
-        if self._c is not None and arriving.n <= FEW:
-            said = self._c.step(memory, arriving)
-        else:
-            said = self._block(memory, arriving)
+        said = self._block(memory, arriving) if self._c is None else self._c.run(memory, arriving)
         memory.outputs[arriving.places[: arriving.n]] = said  # of a sequence's items the last one stays
         return said
 
@@ -180,16 +176,10 @@ class Kernel:
             x += wide @ layer["narrow.weight"] + layer["narrow.bias"]
         x = _normalise(x, self.norm, self.norm_bias)
         sums = x @ self.input + self.input_bias  # (N, 4 R)
-        if self._c is not None:
-            representation = self._c.fuse(memory, sums, places)
-        else:
-            representation = self._fuse(memory, sums, places)
-        said: Floats = representation @ self.head + self.head_bias
+        said: Floats = self._fuse(memory, sums, places) @ self.head + self.head_bias
         return said
 
     def _attend(self, qkv: Floats, cache: Floats, layer: int, a: Arriving) -> Floats:
-        if self._c is not None:
-            return self._c.attend(qkv, cache, layer, a)
         n, seen = len(qkv), a.seen[: a.starts[len(qkv)]]
         weights, total = self._weigh(qkv, cache, layer, a)
         v = cache[seen, layer, 1].reshape(len(seen), self.settings.heads, -1)  # (P, H, D / H)
@@ -231,34 +221,30 @@ class _Compiled:
 
     def __init__(self, kernel: Kernel) -> None:
         assert _LIBRARY is not None
-        suffix = "f32" if kernel.dtype == np.float32 else "f64"
-        self._step, self._attend, self._fuse = (
-            getattr(_LIBRARY, f"kvec_{name}_{suffix}") for name in ("step", "attend", "fuse")
-        )
-        self.dtype, self.settings, self.n_outputs = kernel.dtype, kernel.settings, kernel.n_outputs
+        self._run = getattr(_LIBRARY, f"kvec_run_{'f32' if kernel.dtype == np.float32 else 'f64'}")
+        self.dtype, self.n_outputs = kernel.dtype, kernel.n_outputs
         self._kept: list[Any] = []  # what the pointers point at
         s = kernel.settings
-        self.recurrent = self._keep(pack_columns(kernel.recurrent))
         none = np.zeros(1, kernel.dtype)
-        self.relations = [self._keep(table if table.size else none) for table in kernel.relations]
         layers = np.array([
-            pointer
-            for layer, table in zip(kernel.layers, self.relations, strict=True)
-            for pointer in (*(self._keep(pack_columns(layer[name])) for name in LAYER), table)
+            self._keep(array)
+            for layer, table in zip(kernel.layers, kernel.relations, strict=True)
+            for array in (*(pack_columns(layer[name]) for name in LAYER), table if table.size else none)
         ])  # fmt: skip
-        self._n_relations = _long(kernel.n_relations)
-        sizes = [s.width, s.heads, s.feed_forward, s.fusion, s.blocks, kernel.n_relations]
-        pointers = [
-            self._keep(kernel.table), self._keep(kernel.project),
-            *(self._keep(pack_columns(x)) for x in (kernel.norm, kernel.norm_bias, kernel.input, kernel.input_bias)),
-            self.recurrent, self._keep(pack_columns(kernel.head)), self._keep(pack_columns(kernel.head_bias)),
+        narrow_row = _padded(max(s.width, s.fusion), kernel.dtype)
+        wide_row = _padded(max(3 * s.width, s.feed_forward, 4 * s.fusion) + 1, kernel.dtype)
+        self._wide = BLOCK * (2 * narrow_row + wide_row)  # a line more, or many rows would fall on the same lines
+        self._sizes = [
+            s.width, s.heads, s.feed_forward, s.fusion, s.blocks, kernel.n_relations, narrow_row, wide_row,
+        ]  # fmt: skip
+        packed = (kernel.norm, kernel.norm_bias, kernel.input, kernel.input_bias, kernel.recurrent, kernel.head,
+                  kernel.head_bias)  # fmt: skip
+        self._pointers = [
+            self._keep(kernel.table), self._keep(kernel.project), *(self._keep(pack_columns(x)) for x in packed),
             self._keep(layers),
         ]  # fmt: skip
-        self._sizes, self._pointers = sizes, pointers
-        wide = sum(_padded(n) for n in (s.width, s.width, 3 * s.width, s.feed_forward, 4 * s.fusion))
-        self._wide, self._room = wide, np.empty(wide, kernel.dtype)
-        self._out = np.empty((FEW, _padded(self.n_outputs)), kernel.dtype)
         self._of: Arriving | None = None  # what the buffers fit
+        self._room = np.empty(0, kernel.dtype)
 
     def _keep(self, array: npt.NDArray[Any]) -> int:
         kept = _aligned(array.size, array.dtype)
@@ -271,50 +257,28 @@ class _Compiled:
         if self._of is not a or len(self._room) < self._wide + len(a.seen):
             sizes = [*self._sizes, a.index.shape[1], a.numbers.shape[1], self.n_outputs]
             self._of, self._net = a, np.array([*sizes, *self._pointers], np.int64)  # the struct Net of _kernel.h
-            self._room = np.empty(self._wide + len(a.seen), self.dtype)  # no item sees more
+            self._room = _aligned(self._wide + len(a.seen), self.dtype)  # no item sees more
+            self._out = np.empty((len(a.rows), _padded(self.n_outputs, self.dtype)), self.dtype)
             self._at_net, self._at_room, self._at_out = _at(self._net), _at(self._room), _at(self._out)
 
-    def step(self, memory: Memory, a: Arriving) -> Floats:
-        """A few items, one after the other."""
+    def run(self, memory: Memory, a: Arriving) -> Floats:
+        """What the heads say, until the next run."""
         self._fit(a)
-        self._step(self._at_net, _long(a.n), *a.pointers, *memory.pointers, self._at_out, self._at_room)
+        self._run(self._at_net, _long(a.n), *a.pointers, *memory.pointers, self._at_out, self._at_room)
         return self._out[: a.n, : self.n_outputs]
-
-    def attend(self, qkv: Floats, cache: Floats, layer: int, a: Arriving) -> Floats:
-        """A block's attention."""
-        self._fit(a)
-        width = self.settings.width
-        out = np.empty((len(qkv), width), self.dtype)
-        at = ctypes.c_void_p(cache.ctypes.data + layer * 2 * width * self.dtype.itemsize)
-        self._attend(
-            _at(qkv), _long(3 * width), _long(len(qkv)), _at(a.starts), _at(a.seen), _at(a.relation), at,
-            _long(self.settings.blocks * 2 * width), _long(width), _long(self.settings.heads),
-            ctypes.c_void_p(self.relations[layer]), self._n_relations, self._at_room, _at(out),
-        )  # fmt: skip
-        return out
-
-    def fuse(self, memory: Memory, sums: Floats, places: Ints) -> Floats:
-        """A block's fusion."""
-        sums = np.pad(sums, ((0, 0), (0, -sums.shape[1] % LANES)))
-        out = np.empty((len(sums), self.settings.fusion), self.dtype)
-        self._fuse(
-            _at(sums), _long(len(sums)), _at(places), _long(self.settings.fusion), ctypes.c_void_p(self.recurrent),
-            _at(memory.hidden), _at(memory.cell), _at(out),
-        )  # fmt: skip
-        return out
 
 
 def pack_columns(matrix: Floats) -> Floats:
-    """A matrix in groups of LANES columns, padded with zeros; a vector is only padded.
+    """A matrix in tiles of so many columns as fit a line, padded with zeros; a vector is only padded.
 
-    >>> pack_columns(np.ones((3, 5))).shape, pack_columns(np.ones(70)).shape
-    ((1, 3, 64), (128,))
+    >>> pack_columns(np.ones((3, 5))).shape, pack_columns(np.ones(13)).shape
+    ((1, 3, 8), (16,))
     """
-    n = matrix.shape[-1]
-    padded = np.pad(matrix, [(0, 0)] * (matrix.ndim - 1) + [(0, -n % LANES)])
+    tile = LINE // matrix.itemsize
+    padded = np.pad(matrix, [(0, 0)] * (matrix.ndim - 1) + [(0, -matrix.shape[-1] % tile)])
     if matrix.ndim == 1:
         return padded
-    return np.ascontiguousarray(padded.reshape(len(matrix), -1, LANES).transpose(1, 0, 2))
+    return np.ascontiguousarray(padded.reshape(len(matrix), -1, tile).transpose(1, 0, 2))
 
 
 def _aligned(n: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -325,8 +289,9 @@ def _aligned(n: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return room[start : start + n]
 
 
-def _padded(n: int) -> int:
-    return -(-n // LANES) * LANES
+def _padded(n: int, dtype: np.dtype[Any]) -> int:
+    tile = LINE // dtype.itemsize
+    return -(-n // tile) * tile
 
 
 def _forward(weight: Floats) -> Floats:

@@ -27,7 +27,7 @@ class Links:
     """
 
     items: Ints  # (rows, columns above); ALIKE: equal for items of a tangle whose session fields are, -1 is like none
-    sessions: Ints  # (sessions, newest item, items remembered, the last item that has listed it)
+    sessions: Ints  # (sessions, newest item, how often remembered as of a saved state, the last item that listed it)
 
     @property
     def bytes(self) -> int:

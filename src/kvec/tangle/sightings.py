@@ -47,6 +47,7 @@ class Sightings:
         self.n_items = 0  # ever
         self._free_rows = list(range(LEAST_ROWS - 1, -1, -1))
         self._free_sessions = list(range(LEAST_ROWS - 1, -1, -1))
+        self._remembered = [0] * LEAST_ROWS  # for each session, how often: once while it is open, and by each item
         self._left_rows: list[int] = []
         self._left_sessions: list[int] = []
         self._added: list[tuple[int, ...]] = []  # not linked yet, as `added` tells them
@@ -72,15 +73,15 @@ class Sightings:
             n = len(self.links.sessions)
             self.links.sessions = np.concatenate([self.links.sessions, np.zeros_like(self.links.sessions)])
             self._free_sessions = list(range(2 * n - 1, n - 1, -1))
+            self._remembered += [0] * n
         live.session, live.session_value = self._free_sessions.pop(), value
-        self.links.sessions[live.session] = (-1, 1, -1)  # remembered once for being open
+        self._remembered[live.session] = 1
 
     def leave_session(self, session: int) -> None:
         """Remember a session once less; -1 is none."""
         if session >= 0:
-            left = self.links.sessions[session, REMEMBERED] - 1
-            self.links.sessions[session, REMEMBERED] = left
-            if not left:
+            self._remembered[session] -= 1
+            if not self._remembered[session]:
                 self._left_sessions.append(session)
 
     def add(self, tangle: TangleState, live: Live, item: Item, coded: Coded) -> int:
@@ -108,7 +109,7 @@ class Sightings:
             row, arrival - len(rows), arrival, self.n_items, live.serial, session, live.newest, live.newest_arrival,
             held, held_arrival, before, _number(tangle, coded.alike, row, self.n_items),
         ))  # fmt: skip
-        self.links.sessions[session, REMEMBERED] += 1
+        self._remembered[session] += 1
         rows.append(row)
         self.raw[row] = Remembered(item, live.number, match, coded.alike, session)
         self.n_items += 1
@@ -137,13 +138,14 @@ class Sightings:
         Under `rows` are the old numbers, for whoever keeps something under them.
         """
         rows = np.fromiter(self.raw, np.int64, len(self.raw))
-        sessions = np.flatnonzero(self.links.sessions[:, REMEMBERED])
+        remembered = np.array(self._remembered)
+        sessions = np.flatnonzero(remembered)
         new_row, new_session = _renumber(rows, len(self.links.items)), _renumber(sessions, len(self.links.sessions))
         items, held = self.links.items[rows, :SAVED], self.links.sessions[sessions]
         items[:, SESSION] = new_session[items[:, SESSION]]
         for column in (OWN, MATCH, BEFORE):  # a link that led nowhere still does: its arrival says so
             items[:, column] = new_row[items[:, column]]
-        held[:, NEWEST] = new_row[held[:, NEWEST]]
+        held[:, NEWEST], held[:, REMEMBERED] = new_row[held[:, NEWEST]], remembered[sessions]
         facts = {
             "raw": [[item.key, item.value, item.time, number] for item, number, *_ in self.raw.values()],
             "n_items": self.n_items,
@@ -156,6 +158,7 @@ class Sightings:
         """Remember what `to_plain` told, and nothing else; `coder` tells again which values are equal."""
         items = _with_room(np.pad(arrays["items"], ((0, 0), (0, ALIKE + 1 - SAVED))))
         self.links = Links(items, _with_room(arrays["sessions"]))
+        self._remembered = self.links.sessions[:, REMEMBERED].tolist()
         self._free_rows = list(range(len(self.links.items) - 1, len(arrays["items"]) - 1, -1))
         self._free_sessions = list(range(len(self.links.sessions) - 1, len(arrays["sessions"]) - 1, -1))
         self._left_rows, self._left_sessions, self._added = [], [], []
