@@ -153,15 +153,12 @@ static ALWAYS void NAME(product)(const REAL *x, int64_t x_row, int64_t count, in
 
 /* The first items in line of up to GROUP sequences, in order of arrival; marks them as done. */
 static ALWAYS int NAME(first)(const int64_t *places, int64_t count, uint8_t *done, int64_t *taken) {
-    int64_t met[BLOCK], n_met = 0;
     int n = 0;
     for (int64_t i = 0; i < count && n < GROUP; i++) {
         if (done[i]) continue;
-        int64_t k = 0;
-        while (k < n_met && met[k] != places[i]) k++;
-        if (k < n_met) continue; /* one before it is not done */
-        met[n_met++] = places[i];
-        taken[n++] = i;
+        int k = 0;
+        while (k < n && places[taken[k]] != places[i]) k++;
+        if (k == n) taken[n++] = i; /* else it comes after one that is taken now */
     }
     for (int k = 0; k < n; k++) done[taken[k]] = 1;
     return n;
