@@ -28,9 +28,20 @@ def run(script: str, *options: str) -> Any:
 
 @pytest.mark.slow
 def test_a_service_under_load(tmp_path: Path) -> None:
-    if missing := [name for name in ("wrk", "taskset") if shutil.which(name) is None]:
+    if missing := [name for name in ("wrk", "taskset", "chrt") if shutil.which(name) is None]:
         pytest.skip(f"{' and '.join(missing)} not found: apt-get install wrk util-linux")
-    run("serve/load.py", "--seconds", "1", "--steady", "2", "--connections", "50", "-o", str(tmp_path / "load.json"))
+    run(
+        "serve/load.py",
+        "--seconds",
+        "1",
+        "--steady",
+        "2",
+        "--connections",
+        "50",
+        "--awake",
+        "-o",
+        str(tmp_path / "load.json"),
+    )
     said = json.loads((tmp_path / "load.json").read_text(encoding="utf-8"))
     for part in ("as_fast_as_it_goes", "steady", "crowd", "after_it"):
         assert said[part]["errors"] == 0

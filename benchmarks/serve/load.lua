@@ -21,6 +21,7 @@ end
 function init(args)
   for line in io.lines(os.getenv("KVEC_BODIES")) do bodies[#bodies + 1] = line end
   at = (id * 7) % #bodies
+  id = (os.getenv("KVEC_PIECE") or "0") .. "." .. id  -- so that no piece sends what another has sent
 end
 
 function request()
@@ -39,11 +40,11 @@ function delay()
 end
 
 function done(summary, latency, requests)
+  local latencies = {}  -- microseconds, and how many requests took so long
+  for i = 1, #latency do latencies[i] = string.format("[%d, %d]", latency(i)) end
+  local errors = summary.errors
   io.write(string.format(
-    "KVEC {\"requests\": %d, \"seconds\": %.3f, \"errors\": %d, \"not_200\": %d, \"p50_ms\": %.2f, \"p90_ms\": %.2f, "
-      .. "\"p99_ms\": %.2f, \"max_ms\": %.2f}\n",
-    summary.requests, summary.duration / 1e6,
-    summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout,
-    summary.errors.status, latency:percentile(50) / 1e3, latency:percentile(90) / 1e3, latency:percentile(99) / 1e3,
-    latency.max / 1e3))
+    "KVEC {\"requests\": %d, \"seconds\": %.3f, \"errors\": %d, \"not_200\": %d, \"latencies\": [%s]}\n",
+    summary.requests, summary.duration / 1e6, errors.connect + errors.read + errors.write + errors.timeout,
+    errors.status, table.concat(latencies, ", ")))
 end

@@ -1,8 +1,10 @@
 """What a service bears: batches of 256 from a few connections, a steady rate, a thousand connections, too much, memory.
 
-    python benchmarks/serve/load.py --seconds 30 --steady 600
+    python benchmarks/serve/load.py --seconds 30 --steady 600 --awake
 
 The service and the raw engine have one core alone, wrk the others. Needs taskset and wrk (Debian: apt install wrk).
+A virtual machine may lend a core that has nothing to do to its neighbours, and wait for it when the next batch comes;
+`--awake` lets a process of the lowest class, which gives way to every other, use up what is left of each core.
 All figures of a run are from one machine at one time: the raw engine, fed with the same items in the same batches by a
 process of its own, is measured before and after, and shares are of its mean.
 """
@@ -10,6 +12,7 @@ process of its own, is measured before and after, and shares are of its mean.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -21,8 +24,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ[threads] = "1"
@@ -124,26 +130,51 @@ class Server:
 def wrk(
     server: Server, bodies: Path, connections: int, seconds: float, rate: float | None = None, batch: int = BATCH
 ) -> dict[str, Any]:
-    """Let wrk send batches over some connections: so many items a second, or as many as are answered."""
+    """Let wrk send batches over some connections: so many items a second, or as many as are answered.
+
+    What takes longer than a minute is told by the minute too.
+    """
     interval = 0.0 if rate is None else batch / rate
     environment = {**os.environ, "KVEC_BODIES": str(bodies), "KVEC_INTERVAL": str(interval)}
-    command = [
-        *OTHER_CORES, "wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s",
-        "-s", str(HERE / "load.lua"), server.url,
-    ]  # fmt: skip
-    before, began, (stolen, whole) = server.cpu(), time.monotonic(), _times()
-    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    took = server.cpu() - before
-    now_stolen, now_whole = _times()
-    found = json.loads(re.search(r"KVEC (.*)", out)[1])  # type: ignore[index]
-    good = found["requests"] - found["not_200"]
-    return {
-        "connections": connections, "batch": batch, "rate": rate, **found,
-        "items_per_second": round(good * batch / found["seconds"]),
-        "items_per_cpu_second": round(good * batch / took) if took else None,
-        "cores": round(took / (time.monotonic() - began), 2),
-        "stolen": round((now_stolen - stolen) / max(now_whole - whole, 1), 3),
+    pieces = []
+    for number, left in enumerate(np.arange(seconds, 0, -60)):
+        command = [
+            *OTHER_CORES, "wrk", "-t1", f"-c{connections}", f"-d{min(left, 60):g}s", "--timeout", "30s",
+            "-s", str(HERE / "load.lua"), server.url,
+        ]  # fmt: skip
+        cpu, began, (stolen, whole) = server.cpu(), time.monotonic(), _times()
+        out = subprocess.run(
+            command, env={**environment, "KVEC_PIECE": str(number)}, capture_output=True, text=True, check=True
+        ).stdout
+        now_stolen, now_whole = _times()
+        pieces.append(
+            json.loads(re.search(r"KVEC (.*)", out)[1])  # type: ignore[index]
+            | {"cpu": server.cpu() - cpu, "took": time.monotonic() - began}
+            | {"stolen": now_stolen - stolen, "whole": now_whole - whole}
+        )
+    total = {name: sum(piece[name] for piece in pieces) for name in pieces[0] if name != "latencies"}
+    answered = (total["requests"] - total["not_200"]) * batch
+    told = {
+        "connections": connections, "batch": batch, "rate": rate, "requests": total["requests"],
+        "seconds": round(total["seconds"], 3), "errors": total["errors"], "not_200": total["not_200"],
+        **_milliseconds(pieces), "items_per_second": round(answered / total["seconds"]),
+        "items_per_cpu_second": round(answered / total["cpu"]) if total["cpu"] else None,
+        "cores": round(total["cpu"] / total["took"], 2), "stolen": _share_stolen(total),
     }  # fmt: skip
+    if len(pieces) > 1:
+        told["by_minute"] = [_milliseconds([piece]) | {"stolen": _share_stolen(piece)} for piece in pieces]
+    return told
+
+
+def _milliseconds(pieces: list[dict[str, Any]]) -> dict[str, float]:
+    """How long requests took, over all pieces."""
+    found = np.sort(np.concatenate([np.repeat(*np.array(piece["latencies"]).T) for piece in pieces])) / 1000
+    names = {"p50_ms": 50, "p90_ms": 90, "p99_ms": 99, "max_ms": 100}
+    return {name: round(float(np.percentile(found, share)), 2) for name, share in names.items()}
+
+
+def _share_stolen(piece: dict[str, Any]) -> float:
+    return round(float(piece["stolen"] / max(piece["whole"], 1)), 3)
 
 
 def _times() -> tuple[int, int]:
@@ -153,6 +184,19 @@ def _times() -> tuple[int, int]:
     except OSError:
         return 0, 0
     return told[7], sum(told)
+
+
+@contextlib.contextmanager
+def awake() -> Iterator[None]:
+    """Keep all cores busy with what gives way to everything else."""
+    spinning = ["chrt", "--idle", "0", sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(["taskset", "-c", str(core), *spinning]) for core in range(CORES)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def raw(model: Path, bodies: Path, seconds: float) -> dict[str, Any]:
@@ -175,13 +219,14 @@ def main() -> None:
         help="items a second where it is not as fast as it goes (default: 8,200)",
     )
     parser.add_argument("--connections", type=int, default=1_000, help="of the crowd (default: 1,000)")
+    parser.add_argument("--awake", action="store_true", help="let no core fall asleep (needs chrt)")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "load.json", help="where the result goes")
     given = parser.parse_args()
     if shutil.which("wrk") is None:
         raise SystemExit("wrk is not installed; on Debian: apt install wrk")
     import kvec
 
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, awake() if given.awake else contextlib.nullcontext():
         folder = Path(name)
         model, bodies = make(folder)
         engines = [raw(model, bodies, given.seconds / 2)]
@@ -219,6 +264,7 @@ def main() -> None:
         results[f"share_of_engine_{unit}"] = round(results["as_fast_as_it_goes"][unit] / mean, 3)
     steady = f" --steady {given.steady:g}" if given.steady else ""
     words = f"--seconds {given.seconds:g}{steady} --rate {given.rate:g} --connections {given.connections}"
+    words += " --awake" if given.awake else ""
     told = {
         "command": f"python benchmarks/serve/load.py {words}", "kvec": kvec.__version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
