@@ -1,6 +1,6 @@
 -- wrk: bodies of a file, one on each line, in turn; names are new in every round, so that sequences begin and end.
-local bodies, at, round, id = {}, 0, 0, 0
-local counter = 0
+local bodies, at, round = {}, 0, 0
+local piece = os.getenv("KVEC_PIECE") or "0"  -- so that no piece of load sends what another has sent
 local interval = tonumber(os.getenv("KVEC_INTERVAL") or "0")  -- seconds between two requests, over all connections
 local due = 0  -- when the next one is, by the clock
 
@@ -13,21 +13,14 @@ local function now()
   return tonumber(time.seconds) + tonumber(time.nanoseconds) / 1e9
 end
 
-function setup(thread)
-  counter = counter + 1
-  thread:set("id", counter)
-end
-
 function init(args)
   for line in io.lines(os.getenv("KVEC_BODIES")) do bodies[#bodies + 1] = line end
-  at = (id * 7) % #bodies
-  id = (os.getenv("KVEC_PIECE") or "0") .. "." .. id  -- so that no piece sends what another has sent
 end
 
 function request()
   at = at + 1
   if at > #bodies then at, round = 1, round + 1 end
-  local body = bodies[at]:gsub("@", id .. "." .. round .. ".")
+  local body = bodies[at]:gsub("@", piece .. "." .. round .. ".")
   return wrk.format("POST", "/v1/items", { ["Content-Type"] = "application/json" }, body)
 end
 
@@ -40,7 +33,9 @@ function delay()
 end
 
 function done(summary, latency, requests)
-  local latencies = {}  -- microseconds, and how many requests took so long
+  io.write("OVER\n")
+  io.flush()
+  local latencies = {}  -- microseconds, and how many took so long, with those that wrk adds for what a late answer kept waiting
   for i = 1, #latency do latencies[i] = string.format("[%d, %d]", latency(i)) end
   local errors = summary.errors
   io.write(string.format(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -41,6 +42,7 @@ BATCH = 256
 STEADY = 1  # connections of the steady part: one client, as kvec.Client is
 FEW = 8  # items of a batch from each of a crowd
 TANGLES = 64  # watched at once, at the most
+PIECES = itertools.count()  # of load, each with names of its own
 RAW = """
 import json, sys, time
 from kvec.decide.deployed import load_deployed
@@ -137,21 +139,24 @@ def wrk(
     interval = 0.0 if rate is None else batch / rate
     environment = {**os.environ, "KVEC_BODIES": str(bodies), "KVEC_INTERVAL": str(interval)}
     pieces = []
-    for number, left in enumerate(np.arange(seconds, 0, -60)):
+    for left in np.arange(seconds, 0, -60):
         command = [
             *OTHER_CORES, "wrk", "-t1", f"-c{connections}", f"-d{min(left, 60):g}s", "--timeout", "30s",
             "-s", str(HERE / "load.lua"), server.url,
         ]  # fmt: skip
         cpu, began, (stolen, whole) = server.cpu(), time.monotonic(), _times()
-        out = subprocess.run(
-            command, env={**environment, "KVEC_PIECE": str(number)}, capture_output=True, text=True, check=True
-        ).stdout
-        now_stolen, now_whole = _times()
-        pieces.append(
-            json.loads(re.search(r"KVEC (.*)", out)[1])  # type: ignore[index]
-            | {"cpu": server.cpu() - cpu, "took": time.monotonic() - began}
-            | {"stolen": now_stolen - stolen, "whole": now_whole - whole}
-        )
+        environment["KVEC_PIECE"] = str(next(PIECES))
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            while process.stdout.readline() not in ("OVER\n", ""):
+                pass
+            took, used, (now_stolen, now_whole) = time.monotonic() - began, server.cpu() - cpu, _times()
+            out = process.stdout.read()  # wrk takes its time to sum up
+        if process.returncode:
+            raise SystemExit(f"wrk ended with {process.returncode}")
+        piece = json.loads(re.search(r"KVEC (.*)", out)[1])  # type: ignore[index]
+        times = {"cpu": used, "took": took, "stolen": now_stolen - stolen, "whole": now_whole - whole}
+        pieces.append(piece | times)
     total = {name: sum(piece[name] for piece in pieces) for name in pieces[0] if name != "latencies"}
     answered = (total["requests"] - total["not_200"]) * batch
     told = {
@@ -168,9 +173,10 @@ def wrk(
 
 def _milliseconds(pieces: list[dict[str, Any]]) -> dict[str, float]:
     """How long requests took, over all pieces."""
-    found = np.sort(np.concatenate([np.repeat(*np.array(piece["latencies"]).T) for piece in pieces])) / 1000
+    counted = [np.array(piece["latencies"], np.int64).reshape(-1, 2).T for piece in pieces]
+    found = np.concatenate([np.repeat(*one) for one in counted]) / 1000
     names = {"p50_ms": 50, "p90_ms": 90, "p99_ms": 99, "max_ms": 100}
-    return {name: round(float(np.percentile(found, share)), 2) for name, share in names.items()}
+    return {name: round(float(np.percentile(found, share)), 2) if len(found) else 0.0 for name, share in names.items()}
 
 
 def _share_stolen(piece: dict[str, Any]) -> float:
@@ -189,7 +195,8 @@ def _times() -> tuple[int, int]:
 @contextlib.contextmanager
 def awake() -> Iterator[None]:
     """Keep all cores busy with what gives way to everything else."""
-    spinning = ["chrt", "--idle", "0", sys.executable, "-c", "while True: pass"]
+    while_asked = "import os\nasked = os.getppid()\nwhile os.getppid() == asked: pass"
+    spinning = ["chrt", "--idle", "0", sys.executable, "-c", while_asked]
     processes = [subprocess.Popen(["taskset", "-c", str(core), *spinning]) for core in range(CORES)]
     try:
         yield
@@ -222,8 +229,10 @@ def main() -> None:
     parser.add_argument("--awake", action="store_true", help="let no core fall asleep (needs chrt)")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "load.json", help="where the result goes")
     given = parser.parse_args()
-    if shutil.which("wrk") is None:
-        raise SystemExit("wrk is not installed; on Debian: apt install wrk")
+    needed = {"wrk": "wrk", "taskset": "util-linux"} | ({"chrt": "util-linux"} if given.awake else {})
+    for program, package in needed.items():
+        if shutil.which(program) is None:
+            raise SystemExit(f"{program} is not installed; on Debian: apt install {package}")
     import kvec
 
     with tempfile.TemporaryDirectory() as name, awake() if given.awake else contextlib.nullcontext():

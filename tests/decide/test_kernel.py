@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.properties.stories import MODEL, Plan, assert_same, lived
 
-from kvec.decide.kernel import BLOCK, FEW, LINE, MOST_SIZE, Arriving, Kernel, Memory, is_built, pack_columns
+from kvec.decide.kernel import BLOCK, FEW, MOST_SIZE, TILE, Arriving, Kernel, Memory, is_built, pack_columns
 from kvec.decide.model import Network
 from kvec.decide.stream import Stream
 from kvec.encode.sparse import Lists
@@ -32,7 +32,7 @@ SIZES = {
     "wide heads": (Encoder(width=2 * MOST_SIZE, heads=2, blocks=1, feed_forward=8, fusion=4), (3,), 0, (2,)),
     "wider heads": (Encoder(width=2 * MOST_SIZE + 2, heads=2, blocks=1, feed_forward=8, fusion=4), (3,), 0, (2,)),
 }
-TILE = LINE // 8  # doubles of a line
+COLUMNS = TILE // 8  # doubles of a tile
 N, K, R = 2 * BLOCK + 7, 6, 3  # items, sequences, relations
 
 
@@ -119,7 +119,18 @@ def test_the_kernel_says_what_the_network_says(name: str, use_c: bool, dtype: ty
             np.testing.assert_array_equal(memory.outputs[place], said[i])
 
 
-@pytest.mark.parametrize("outputs", [1, 2, *range(TILE - 2, TILE + 1), 2 * TILE - 1, 69])
+@needs_c
+def test_narrow_vectors_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs where registers are narrower than here."""
+    monkeypatch.setattr("kvec.decide.kernel.WIDTH", 16)
+    monkeypatch.setattr("kvec.decide.kernel.TILE", 32)
+    for case in CASES.values():
+        for dtype, close in ((np.float64, 1e-11), (np.float32, 2e-4)):
+            for chunk in (1, FEW + 1, N):
+                np.testing.assert_allclose(case.run(dtype, True, chunk)[0], case.said, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("outputs", [1, *range(COLUMNS - 2, COLUMNS + 1), 2 * COLUMNS - 1, 69])
 def test_any_number_of_classes(outputs: int) -> None:
     case = Case(Encoder(width=4, heads=2, blocks=1, feed_forward=4, fusion=3), (3,), 0, (outputs,))
     for use_c in {is_built, False}:
@@ -198,6 +209,6 @@ def test_memory_grows_and_keeps_what_it_held() -> None:
 def test_packing_puts_column_groups_one_after_the_other() -> None:
     matrix = np.arange(3.0 * 13).reshape(3, 13)
     packed = pack_columns(matrix)
-    assert packed.shape == (2, 3, TILE)
+    assert packed.shape == (-(-13 // COLUMNS), 3, COLUMNS)
     np.testing.assert_array_equal(packed.transpose(1, 0, 2).reshape(3, -1)[:, :13], matrix)
-    assert not packed[1, :, 13 - TILE :].any()
+    assert not packed[-1, :, 13 % COLUMNS :].any()

@@ -407,7 +407,7 @@ def test_an_interrupted_stream_is_not_saved_or_taken_over_half_way(
     spared, stream = opened(), opened()
     wanted = spared.feed_many(some) + spared.close()
     interrupt(monkeypatch, stream, some[:20])
-    for verb in (lambda: stream.save(tmp_path / "state"), lambda: stream.take_over(MODEL)):
+    for verb in (lambda: stream.save(tmp_path / "state"), lambda: stream.take_over(MODEL), stream.finish_old):
         with pytest.raises(ModelError, match=r"is used by another thread, or was interrupted; feed it on, .*, first$"):
             verb()
     told = stream.feed_many([])

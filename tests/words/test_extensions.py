@@ -12,4 +12,4 @@ def test_an_extension_is_loaded_where_it_was_built() -> None:
     library = load_extension("kvec.decide._kernel")
     if library is None:
         pytest.skip("the extensions were not built here")
-    assert library.kvec_run_f32 is not None
+    assert library.kvec_run_f32_16 is not None

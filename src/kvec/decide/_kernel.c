@@ -1,6 +1,9 @@
 /* The network's arithmetic for arriving items; called from kernel.py through ctypes.
 
-   Optional: without GCC or Clang kvec installs all the same and streams through NumPy. */
+   Optional: without GCC or Clang kvec installs all the same and streams through NumPy.
+
+   The loops are written in vectors of WIDTH bytes, and compiled for each width that processors have registers of: what
+   is wider than a register is cut into pieces that wander to the stack and back. kvec_width tells which to call. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -23,15 +26,49 @@ static ALWAYS float quick_exp(float x) {
     return x < -87.0f ? 0.0f : p * power.f;
 }
 
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+#define NAME(x) CAT(x, SUFFIX)
+#define VEC NAME(vec)
+
+#define WIDTH 16
 #define REAL float
 #define EXP quick_exp
-#define SUFFIX _f32
+#define SUFFIX _f32_16
 #include "_kernel.h"
-
 #define REAL double
 #define EXP exp
-#define SUFFIX _f64
+#define SUFFIX _f64_16
 #include "_kernel.h"
+#undef WIDTH
+
+#ifdef HAS_GENERATIONS
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+#define WIDTH 32
+#define REAL float
+#define EXP quick_exp
+#define SUFFIX _f32_32
+#include "_kernel.h"
+#define REAL double
+#define EXP exp
+#define SUFFIX _f64_32
+#include "_kernel.h"
+#undef WIDTH
+#pragma GCC pop_options
+#endif
+
+/* The widest vectors, in bytes, that this processor has registers of and that there is code for. */
+EXPORT int64_t kvec_width(void) {
+#ifdef HAS_GENERATIONS
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v3")) return 32;
+#endif
+    return 16;
+}
+
+/* So many items go through the network together. */
+EXPORT int64_t kvec_block(void) { return BLOCK; }
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "kvec.decide._kernel", .m_size = 0};
 

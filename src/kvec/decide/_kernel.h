@@ -1,16 +1,12 @@
-/* Arriving items through the network, for one number type REAL and one suffix (see _kernel.c).
+/* Arriving items through the network, for one number type REAL, vectors of WIDTH bytes and one suffix (see _kernel.c).
 
    Matrices are packed in tiles of TILE columns, padded with zeros: tile t of a matrix of m rows begins at t * m * TILE
    and holds its rows one after the other. Buffers have room for padded columns; rows of the narrow ones hold
    a width or a state, rows of the wide ones all that a layer or the cell makes of one. */
 
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
-#define NAME(x) CAT(x, SUFFIX)
-#define VEC NAME(vec)
-#define TILE ((int64_t)(2 * sizeof(VEC) / sizeof(REAL))) /* a line of the cache; its sums for GROUP rows fit registers */
+#define TILE ((int64_t)(2 * WIDTH / sizeof(REAL))) /* its sums for GROUP rows fit into registers */
 
-typedef REAL VEC __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
+typedef REAL VEC __attribute__((vector_size(WIDTH), aligned(sizeof(REAL)), may_alias));
 
 typedef struct {
     const REAL *norm1, *norm1_bias, *qkv, *qkv_bias, *out, *out_bias;
@@ -194,8 +190,9 @@ static ALWAYS void NAME(fuse)(const NAME(Net) *net, int64_t count, const int64_t
 
 /* n items in order of arrival, BLOCK at a time: caches, states and outputs are as if each had come alone. */
 EXPORT void NAME(kvec_run)(const NAME(Net) *net, int64_t n, const int64_t *index, const REAL *numbers,
-                           const int64_t *rows, const int64_t *starts, const int32_t *seen, const uint8_t *relation,
-                           const int64_t *places, REAL *cache, REAL *hidden, REAL *cell, REAL *out, REAL *room) {
+                           const int64_t *rows, const int64_t *starts, const int32_t *seen,
+                           const uint8_t *relation, const int64_t *places, REAL *cache, REAL *hidden, REAL *cell,
+                           REAL *out, REAL *room) {
     const int64_t width = net->width, row = net->layers * 2 * width, columns = NAME(padded)(net->outputs);
     const int64_t narrow = net->narrow_row, wide_row = net->wide_row;
     REAL *x = room, *h = x + BLOCK * narrow, *wide = h + BLOCK * narrow, *weights = wide + BLOCK * wide_row;
@@ -248,11 +245,7 @@ EXPORT void NAME(kvec_run)(const NAME(Net) *net, int64_t n, const int64_t *index
     }
 }
 
-#undef NAME
-#undef VEC
 #undef TILE
-#undef CAT
-#undef CAT_
 #undef REAL
 #undef EXP
 #undef SUFFIX

@@ -18,8 +18,7 @@ from kvec.words.config import Encoder
 from kvec.words.errors import ModelError
 from kvec.words.extensions import load_extension
 
-BLOCK = 32  # items that the loops in C take together, as in _kernel.c
-LINE = 64  # bytes of a line of the processor's cache, and of a row of a tile there
+LINE = 64  # bytes of a line of the processor's cache
 MOST_SIZE = 128  # numbers of a head that the C loops hold
 FEW = 4  # so many items are faster one by one
 EPSILON = 1e-5
@@ -34,6 +33,8 @@ LAYER = (
 
 _LIBRARY = load_extension("kvec.decide._kernel")
 is_built = _LIBRARY is not None
+WIDTH, BLOCK = (16, 32) if _LIBRARY is None else (_LIBRARY.kvec_width(), _LIBRARY.kvec_block())  # as in _kernel.c
+TILE = 2 * WIDTH  # bytes of a row of a tile of columns
 
 
 class Arriving:
@@ -155,7 +156,10 @@ class Kernel:
         return len(self.head_bias)
 
     def run(self, memory: Memory, arriving: Arriving) -> Floats:
-        """Run items on top of `memory`, which moves on; what the heads say after each, (N, outputs)."""
+        """Run items on top of `memory`, which moves on; what the heads say after each, (N, outputs).
+
+        It stands until the next run.
+        """
         said = self._block(memory, arriving) if self._c is None else self._c.run(memory, arriving)
         memory.outputs[arriving.places[: arriving.n]] = said  # of a sequence's items the last one stays
         return said
@@ -221,7 +225,7 @@ class _Compiled:
 
     def __init__(self, kernel: Kernel) -> None:
         assert _LIBRARY is not None
-        self._run = getattr(_LIBRARY, f"kvec_run_{'f32' if kernel.dtype == np.float32 else 'f64'}")
+        self._run = getattr(_LIBRARY, f"kvec_run_f{8 * kernel.dtype.itemsize}_{WIDTH}")
         self.dtype, self.n_outputs = kernel.dtype, kernel.n_outputs
         self._kept: list[Any] = []  # what the pointers point at
         s = kernel.settings
@@ -232,8 +236,9 @@ class _Compiled:
             for array in (*(pack_columns(layer[name]) for name in LAYER), table if table.size else none)
         ])  # fmt: skip
         narrow_row = _padded(max(s.width, s.fusion), kernel.dtype)
-        wide_row = _padded(max(3 * s.width, s.feed_forward, 4 * s.fusion) + 1, kernel.dtype)
-        self._wide = BLOCK * (2 * narrow_row + wide_row)  # a line more, or many rows would fall on the same lines
+        wide_row = _padded(max(3 * s.width, s.feed_forward, 4 * s.fusion), kernel.dtype)
+        wide_row += LINE // kernel.dtype.itemsize  # or rows of a power of two would fall on the same lines of the cache
+        self._wide = BLOCK * (2 * narrow_row + wide_row)
         self._sizes = [
             s.width, s.heads, s.feed_forward, s.fusion, s.blocks, kernel.n_relations, narrow_row, wide_row,
         ]  # fmt: skip
@@ -269,12 +274,13 @@ class _Compiled:
 
 
 def pack_columns(matrix: Floats) -> Floats:
-    """A matrix in tiles of so many columns as fit a line, padded with zeros; a vector is only padded.
+    """A matrix in tiles of columns, padded with zeros; a vector is only padded.
 
-    >>> pack_columns(np.ones((3, 5))).shape, pack_columns(np.ones(13)).shape
-    ((1, 3, 8), (16,))
+    >>> tile = TILE // 8
+    >>> pack_columns(np.ones((3, tile + 1))).shape == (2, 3, tile), pack_columns(np.ones(1)).shape == (tile,)
+    (True, True)
     """
-    tile = LINE // matrix.itemsize
+    tile = TILE // matrix.itemsize
     padded = np.pad(matrix, [(0, 0)] * (matrix.ndim - 1) + [(0, -matrix.shape[-1] % tile)])
     if matrix.ndim == 1:
         return padded
@@ -290,7 +296,7 @@ def _aligned(n: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def _padded(n: int, dtype: np.dtype[Any]) -> int:
-    tile = LINE // dtype.itemsize
+    tile = TILE // dtype.itemsize
     return -(-n // tile) * tile
 
 

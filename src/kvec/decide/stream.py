@@ -256,6 +256,8 @@ class Stream:
 
     def finish_old(self, keep: int = 1) -> list[Decision]:
         """Decide at once what older models still wait for; the newest `keep` go on, and the last one at least."""
+        for engine in self._engines:
+            engine.require_caught_up()
         go_on = self._engines[-max(keep, 1) :]
         return self._tell(engine.give_up() if engine not in go_on else [] for engine in self._engines)
 

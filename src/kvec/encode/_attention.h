@@ -241,11 +241,11 @@ static ALWAYS void NAME(back)(const REAL *q, int64_t q_tangle, int64_t q_row, co
         default: call((int)size, (int)(NAME(whole)(size) / LANES)); \
     }
 
-ONE_EXPORT void NAME(kvec_attend)(const REAL *q, int64_t q_tangle, int64_t q_row, const REAL *k, const REAL *v,
-                                  int64_t k_tangle, int64_t k_row, int64_t n_keys, const int64_t *starts,
-                                  const int32_t *items, const uint8_t *relation, const REAL *table,
-                                  int64_t n_relations, int64_t first, int64_t last, int64_t n_queries, int64_t heads,
-                                  int64_t size, REAL *weights, REAL *out, REAL *scratch) {
+EXPORT void NAME(kvec_attend)(const REAL *q, int64_t q_tangle, int64_t q_row, const REAL *k, const REAL *v,
+                              int64_t k_tangle, int64_t k_row, int64_t n_keys, const int64_t *starts,
+                              const int32_t *items, const uint8_t *relation, const REAL *table,
+                              int64_t n_relations, int64_t first, int64_t last, int64_t n_queries, int64_t heads,
+                              int64_t size, REAL *weights, REAL *out, REAL *scratch) {
 #define CALL(s, n_vecs)                                                                                              \
     NAME(attend)(q, q_tangle, q_row, k, v, k_tangle, k_row, n_keys, starts, items, relation, table, n_relations,     \
                  first, last, n_queries, (int)heads, s, n_vecs, weights, out, scratch)
@@ -253,12 +253,12 @@ ONE_EXPORT void NAME(kvec_attend)(const REAL *q, int64_t q_tangle, int64_t q_row
 #undef CALL
 }
 
-ONE_EXPORT void NAME(kvec_attend_back)(const REAL *q, int64_t q_tangle, int64_t q_row, const REAL *k, const REAL *v,
-                                       int64_t k_tangle, int64_t k_row, int64_t n_keys, const int64_t *starts,
-                                       const int32_t *items, const uint8_t *relation, const REAL *weights,
-                                       const REAL *mixed, const REAL *grad, int64_t first, int64_t last,
-                                       int64_t n_queries, int64_t heads, int64_t size, REAL *dq, REAL *dk, REAL *dv,
-                                       int64_t row, REAL *dtable, int64_t n_relations, REAL *scratch) {
+EXPORT void NAME(kvec_attend_back)(const REAL *q, int64_t q_tangle, int64_t q_row, const REAL *k, const REAL *v,
+                                   int64_t k_tangle, int64_t k_row, int64_t n_keys, const int64_t *starts,
+                                   const int32_t *items, const uint8_t *relation, const REAL *weights,
+                                   const REAL *mixed, const REAL *grad, int64_t first, int64_t last,
+                                   int64_t n_queries, int64_t heads, int64_t size, REAL *dq, REAL *dk, REAL *dv,
+                                   int64_t row, REAL *dtable, int64_t n_relations, REAL *scratch) {
 #define CALL(s, n_vecs)                                                                                               \
     NAME(back)(q, q_tangle, q_row, k, v, k_tangle, k_row, n_keys, starts, items, relation, weights, mixed, grad,      \
                first, last, n_queries, (int)heads, s, n_vecs, dq, dk, dv, row, dtable, n_relations, scratch)

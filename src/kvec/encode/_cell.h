@@ -80,10 +80,10 @@ static ALWAYS void NAME(product_tile)(const int n, const int wide, int64_t lengt
 
 /* Steps forwards for the sequences first .. last. `weight` is (R, 4 R); gates become their functions' values;
    `hidden` and `held` hold the states at the start and, after it, at each sequence's end. */
-ONE_EXPORT void NAME(kvec_cell)(REAL *gates, const REAL *bias, const REAL *weight, const int64_t *sizes,
-                                const int64_t *offsets, int64_t n_steps, const int64_t *rows, const int64_t *places, int64_t size, int64_t first,
-                                int64_t last, REAL *hidden, REAL *held, REAL *memory, REAL *bent, REAL *before,
-                                REAL *out) {
+EXPORT void NAME(kvec_cell)(REAL *gates, const REAL *bias, const REAL *weight, const int64_t *sizes,
+                            const int64_t *offsets, int64_t n_steps, const int64_t *rows, const int64_t *places, int64_t size, int64_t first,
+                            int64_t last, REAL *hidden, REAL *held, REAL *memory, REAL *bent, REAL *before,
+                            REAL *out) {
     for (int64_t l = 0; l < n_steps && first < sizes[l]; l++) {
         const int64_t end = sizes[l] < last ? sizes[l] : last;
         for (int64_t s = first; s < end; s++)
@@ -114,10 +114,10 @@ ONE_EXPORT void NAME(kvec_cell)(REAL *gates, const REAL *bias, const REAL *weigh
 }
 
 /* Steps backwards: `d_hidden` and `d_held` hold the gradients of the states at the end and, after it, at the start. */
-ONE_EXPORT void NAME(kvec_cell_back)(const REAL *gates, const REAL *weight, const int64_t *sizes, const int64_t *offsets,
-                                     int64_t n_steps, const int64_t *rows, const int64_t *places, int64_t size,
-                                     int64_t first, int64_t last, const REAL *start, const REAL *memory,
-                                     const REAL *bent, const REAL *grad, REAL *d_hidden, REAL *d_held, REAL *d_gates) {
+EXPORT void NAME(kvec_cell_back)(const REAL *gates, const REAL *weight, const int64_t *sizes, const int64_t *offsets,
+                                 int64_t n_steps, const int64_t *rows, const int64_t *places, int64_t size,
+                                 int64_t first, int64_t last, const REAL *start, const REAL *memory,
+                                 const REAL *bent, const REAL *grad, REAL *d_hidden, REAL *d_held, REAL *d_gates) {
     for (int64_t l = n_steps - 1; l >= 0; l--) {
         const int64_t end = sizes[l] < last ? sizes[l] : last;
         for (int64_t s = first; s < end; s++) {

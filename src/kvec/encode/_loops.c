@@ -43,7 +43,7 @@
 #endif
 
 /* The widest vectors, in bytes, that this processor has registers of. */
-ONE_EXPORT int64_t kvec_width(void) {
+EXPORT int64_t kvec_width(void) {
 #ifdef HAS_GENERATIONS
     __builtin_cpu_init();
     if (__builtin_cpu_supports("x86-64-v4")) return 64;
