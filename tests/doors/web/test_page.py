@@ -112,6 +112,7 @@ def test_a_click_opens_a_key_with_its_trace_and_looks(serve: Serve, visit: Visit
     arcs = shown(page, "page.looks.found.map((look) => [look.isOwn, look.share])")
     gone = shown(page, "page.looks.gone")
     assert len(arcs) + gone == len(entry["at"]) and sum(1 for own, _ in arcs if own) == min(4, read)
+    page.locator("#announce").click()  # a decision that is told late would be told in its place
     page.locator("#trace tr").first.click()
     expect(page.locator("#key-looks")).to_contain_text("Item 1 looked")
     expect(page.locator("#live")).to_contain_text("Item 1 looked")
