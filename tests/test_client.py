@@ -6,9 +6,13 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from kvec.client import Client, ServiceError
@@ -46,7 +50,14 @@ class Broken(BaseHTTPRequestHandler):
         if status is None:
             self.close_connection = True
             return
-        body = json.dumps({"taken": 1, "detail": f"because of {status}", "counts": {"decisions": 7}}).encode()
+        body = json.dumps(
+            {
+                "taken": 1,
+                "refused": [{"row": 1, "detail": "odd"}],
+                "detail": f"because of {status}",
+                "counts": {"decisions": 7},
+            }
+        ).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         if status == 429:
@@ -109,3 +120,41 @@ def test_patience_ends() -> None:
         client.send([])
     with pytest.raises(SettingError, match="no address"):
         Client("ftp://x")
+
+
+def test_tables_and_cells_of_python_are_rows_too(client: Client) -> None:
+    moment = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
+    rows = [{"key": np.int64(3), "size": float("nan"), "at": moment}, {"key": "a", "size": np.float32(0.5), "at": None}]
+    wanted = [{"key": 3, "size": None, "at": moment.isoformat()}, {"key": "a", "size": 0.5, "at": None}]
+    client.send(rows)
+    assert json.loads(Broken.asked[-1][2]) == wanted
+    client.labels(pl.DataFrame({"key": ["a", "b"], "label": ["x", "y"]}))
+    assert json.loads(Broken.asked[-1][2]) == [{"key": "a", "label": "x"}, {"key": "b", "label": "y"}]
+    client.send(pd.DataFrame({"key": [1, 2], "size": [0.5, None], "at": [pd.Timestamp("2026-05-01"), pd.NaT]}))
+    assert json.loads(Broken.asked[-1][2]) == [
+        {"key": 1, "size": 0.5, "at": "2026-05-01T00:00:00"}, {"key": 2, "size": None, "at": None},
+    ]  # fmt: skip
+    n = len(Broken.asked)
+    for wrong, why in (
+        ({"key": 1}, "rows are given as dict; give a list of dicts"), ("items.csv", "rows are given as str"),
+        ([{"key": 1}, ["a"]], "row 1 is of type list"), ([{"key": {1}}], "row 0, column 'key': set cannot be sent"),
+    ):  # fmt: skip
+        with pytest.raises(SettingError, match=why):
+            client.send(wrong)
+    assert len(Broken.asked) == n
+
+
+def test_refused_rows_are_counted_from_the_first_of_all(client: Client) -> None:
+    answers = list(client.items([{"key": n} for n in range(5)], batch=2))
+    assert [one["row"] for answer in answers for one in answer["refused"]] == [1, 3, 5]
+    with pytest.raises(SettingError, match="row 3, column 'key'"):
+        list(client.items([{"key": 1}] * 3 + [{"key": {1}}], batch=2))
+
+
+def test_what_no_header_can_hold_is_told_at_once_and_no_token_is_shown(client: Client) -> None:
+    with pytest.raises(SettingError, match="must be plain characters on one line"):
+        client.send([{}], key="ключ")
+    with pytest.raises(SettingError) as told:
+        Client("http://127.0.0.1:1", token="secret\nother")
+    assert "secret" not in str(told.value)
+    assert Client("http://127.0.0.1:1", token=" of a file\n")._token == "of a file"

@@ -71,8 +71,9 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=30.0, help="measured time of each scene")
     options.add_argument("--warm", type=float, default=30.0, help="seconds before, in which the river fills")
     options.add_argument("--browser", default=shutil.which("chromium"), help="where Chromium is")
-    options.add_argument("-o", "--out", type=Path, default=HERE)
+    options.add_argument("-o", "--out", type=Path, default=HERE, help="the folder that result.json goes into")
     given = options.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     settings = {"lanes": given.lanes, "rate": given.rate, "length": given.length}

@@ -226,6 +226,12 @@ def main() -> None:
         help="items a second where it is not as fast as it goes (default: 8,200)",
     )
     parser.add_argument("--connections", type=int, default=1_000, help="of the crowd (default: 1,000)")
+    parser.add_argument(
+        "--keep-decisions",
+        type=int,
+        default=100_000,
+        help="memory grows until the service keeps so many (default: 100,000)",
+    )
     parser.add_argument("--awake", action="store_true", help="let no core fall asleep (needs chrt)")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "load.json", help="where the result goes")
     given = parser.parse_args()
@@ -240,7 +246,7 @@ def main() -> None:
         model, bodies = make(folder)
         engines = [raw(model, bodies, given.seconds / 2)]
         results: dict[str, Any] = {}
-        server = Server(model, folder / "state")
+        server = Server(model, folder / "state", "--keep-decisions", str(given.keep_decisions))
         try:
             wrk(server, bodies, 4, min(given.seconds, 5))  # what is not measured: first memory, first snapshot
             results["as_fast_as_it_goes"] = wrk(server, bodies, 4, given.seconds)
@@ -248,7 +254,7 @@ def main() -> None:
             before = len(server.samples)
             results["steady"] = wrk(server, bodies, STEADY, given.steady or given.seconds, given.rate)
             steady = [mb for _, mb in server.samples[before:]]
-            late = steady[2 * len(steady) // 3 :]  # of ten minutes: when as many decisions are kept as may be
+            late = steady[2 * len(steady) // 3 :]
             few = folder / f"bodies-{FEW}.json"
             results["crowd"] = wrk(server, few, given.connections, given.seconds, given.rate, FEW)
             results["memory_mb"] = {
@@ -273,6 +279,7 @@ def main() -> None:
         results[f"share_of_engine_{unit}"] = round(results["as_fast_as_it_goes"][unit] / mean, 3)
     steady = f" --steady {given.steady:g}" if given.steady else ""
     words = f"--seconds {given.seconds:g}{steady} --rate {given.rate:g} --connections {given.connections}"
+    words += f" --keep-decisions {given.keep_decisions}"
     words += " --awake" if given.awake else ""
     told = {
         "command": f"python benchmarks/serve/load.py {words}", "kvec": kvec.__version__,

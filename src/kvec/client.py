@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -42,6 +45,8 @@ class Client:
             raise SettingError(f"{url!r} is no address of a service; write http://127.0.0.1:8765")
         self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._host, self._port, self._path = parts.hostname, parts.port, parts.path.rstrip("/")
+        if token is not None and not _is_plain(token := token.strip()):
+            raise SettingError("the token must be plain characters on one line, as in the file that the service reads")
         self._model, self._token, self._patience, self._timeout = model, token, patience, timeout
         self._name = uuid.uuid4().hex
         self._n = 0
@@ -62,22 +67,28 @@ class Client:
     # -- verbs --------------------------------------------------------------------------------------------------
 
     def items(self, rows: Iterable[Mapping[str, Any]], batch: int = BATCH) -> Iterator[dict[str, Any]]:
-        """Send rows in batches as the iterator is read; yields each answer: `taken`, `decisions`, `refused`."""
-        some: list[Mapping[str, Any]] = []
-        for row in rows:
-            some.append(row)
-            if len(some) == batch:
-                yield self.send(some)
-                some = []
-        if some:
-            yield self.send(some)
+        """Send the rows of a table or an iterator in batches, as answers are read; yields each answer.
+
+        It has `taken`, `decisions` and `refused`, whose `row` counts from the first row of all.
+        """
+        start, all_rows = 0, iter(_rows(rows))
+        while some := list(islice(all_rows, batch)):
+            answer = self._sent(some, None, start)
+            yield {**answer, "refused": [{**one, "row": one["row"] + start} for one in answer["refused"]]}
+            start += len(some)
 
     def send(self, rows: Iterable[Mapping[str, Any]], key: str | None = None) -> dict[str, Any]:
         """Send rows as one request; the answer. The same `key` again gets the first answer, and takes nothing."""
+        return self._sent(_rows(rows), key)
+
+    def _sent(self, rows: Iterable[Any], key: str | None, start: int = 0) -> dict[str, Any]:
+        """Send rows, of which the first has this number."""
         if key is None:
             self._n += 1
             key = f"{self._name}-{self._n}"
-        body = json.dumps(list(rows), separators=(",", ":"), allow_nan=False).encode()
+        elif not _is_plain(key):
+            raise SettingError(f"the key {key!r} must be plain characters on one line")
+        body = _body(rows, start)
         found: dict[str, Any] = self._asked("POST", "/v1/items", body, {"Idempotency-Key": key})
         return found
 
@@ -102,7 +113,7 @@ class Client:
 
     def labels(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Send true labels: rows of `tangle`, `key`, `label`, and `sequence` where it is not the newest."""
-        body = json.dumps(list(rows), allow_nan=False).encode()
+        body = _body(_rows(rows))
         found: dict[str, Any] = self._asked("POST", "/v1/labels", body)
         return found
 
@@ -129,8 +140,8 @@ class Client:
                     return json.loads(content)
                 error = _error(response, content)
                 wait = response.headers.get("Retry-After")
-            except (OSError, HTTPException, ValueError) as broken:
-                error = ServiceError(f"the service at {self._host} cannot be reached: {_why(broken)}")
+            except (OSError, HTTPException, json.JSONDecodeError, UnicodeDecodeError) as broken:
+                error = self._out_of_reach(broken)
             if error.status not in (0, *AGAIN):
                 raise error
             self.close()
@@ -167,7 +178,7 @@ class Client:
                     return connection, response
                 error = _error(response, response.read())
             except (OSError, HTTPException) as broken:
-                error = ServiceError(f"the service at {self._host} cannot be reached: {_why(broken)}")
+                error = self._out_of_reach(broken)
             connection.close()
             if error.status not in (0, *AGAIN):
                 raise error
@@ -187,6 +198,10 @@ class Client:
         connection.request(method, f"{self._path}{path}{query}", body, sent)
         return connection.getresponse()
 
+    def _out_of_reach(self, broken: Exception) -> ServiceError:
+        port = "" if self._port is None else f":{self._port}"
+        return ServiceError(f"the service at {self._host}{port} cannot be reached: {_why(broken)}")
+
     def _pause(self, until: float, n_tries: int, told: str | None, error: ServiceError) -> None:
         """Wait before the next try, each time longer; without patience left, give up."""
         wait = min(0.1 * 2 ** min(n_tries, 10), LONGEST) * random.uniform(0.5, 1.0)
@@ -195,6 +210,59 @@ class Client:
         if time.monotonic() + wait > until:
             raise error
         time.sleep(wait)
+
+
+def _rows(rows: Any) -> Iterable[Any]:
+    """The rows of a table, or of anything that has rows."""
+    if hasattr(rows, "iter_rows"):  # Polars
+        found: Iterable[Any] = rows.iter_rows(named=True)
+    elif hasattr(rows, "to_dict") and hasattr(rows, "columns"):  # pandas
+        found = rows.to_dict("records")
+    elif isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise SettingError(
+            f"rows are given as {type(rows).__name__}; give a list of dicts, or a table of Polars or pandas"
+        )
+    else:
+        found = rows
+    return found
+
+
+def _body(rows: Iterable[Any], start: int = 0) -> bytes:
+    """Rows as JSON, of which the first has this number; numbers that are none are left empty."""
+    some = list(rows)
+    for i, row in enumerate(some, start):
+        if not isinstance(row, Mapping):
+            raise SettingError(f"row {i} is of type {type(row).__name__}; a row must be a dict")
+    try:
+        return _json(some)
+    except (TypeError, ValueError):
+        return _json([{name: _told(cell, i, name) for name, cell in row.items()} for i, row in enumerate(some, start)])
+
+
+def _json(found: Any) -> bytes:
+    return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _told(cell: Any, row: int, name: str) -> Any:
+    """A cell as JSON knows it: times as text, numbers of NumPy as numbers."""
+    if isinstance(cell, date):  # also a datetime, and pandas' own
+        return None if str(cell) == "NaT" else cell.isoformat()
+    if isinstance(getattr(cell, "ndim", None), int) and cell.ndim == 0:  # NumPy
+        cell = cell.item()
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return None
+    try:
+        _json(cell)
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"row {row}, column {name!r}: {type(cell).__name__} cannot be sent; make it text or a number"
+        ) from None
+    return cell
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a header can hold it."""
+    return bool(text) and text.isascii() and text.isprintable()
 
 
 def _error(response: HTTPResponse, content: bytes) -> ServiceError:

@@ -69,6 +69,17 @@ def test_a_torn_last_entry_is_cut_off_wherever_it_is_torn(tmp_path: Path) -> Non
         assert path.read_bytes() == two
 
 
+def test_a_torn_entry_may_hold_the_mark_in_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    first = Entry(1.0, [Arrived(0, b"line")])
+    last = Entry(2.0, [Arrived(1, b"kvj2" * 40)])
+    start = len(filled(path, [first]).path.read_bytes())
+    whole = filled(path, [first, last]).path.read_bytes()
+    path.write_bytes(whole[:start] + bytes(16) + whole[start + 16 :])
+    assert list(Journal(path).entries()) == [first]
+    assert path.read_bytes() == whole[:start]
+
+
 def test_padding_that_never_came_is_made_up_for(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     entries, whole, _ = three(path)

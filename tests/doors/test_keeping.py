@@ -144,3 +144,11 @@ def test_while_a_snapshot_is_being_written_the_one_before_and_all_journals_stand
     with pytest.raises(ModelError, match=r"journal\.000001 is damaged"):
         list(keeper.entries())
     keeper.close()
+
+
+def test_journals_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    for number in (1_000_000, 999_999):
+        (tmp_path / f"journal.{number}").touch()
+    assert [path.name for path in keeper._journals()] == ["journal.999999", "journal.1000000"]
+    keeper.close()

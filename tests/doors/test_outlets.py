@@ -137,3 +137,12 @@ def test_bad_lines_can_go_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert first == {"place": "a, line 7", "number": 7, "problem": "is not UTF-8 text", "raw": '{"key": \\xff'}
     assert second["raw"] == {"key": None, "size": 1.5}
     assert letters.count == 2 and capsys.readouterr().err == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk here that is always full")
+def test_an_outlet_that_could_not_be_written_can_be_closed() -> None:
+    outlet = Outlet(Path("/dev/full"))
+    outlet.begin(is_kept=False, is_replaced=True)
+    with pytest.raises(SettingError, match="No space left"):
+        outlet.write_bytes(b"line\n")
+    outlet.close()

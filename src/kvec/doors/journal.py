@@ -54,7 +54,7 @@ class Journal:
             end, start = os.fstat(file.fileno()).st_size, 0
             while start < end:
                 header = file.read(_HEADER.size)
-                if len(header) < _HEADER.size or not (header.strip(b"\0") or MARK in file.read()):
+                if len(header) < _HEADER.size or not (header.strip(b"\0") or _has_header(file.read())):
                     break
                 mark, length, checksum = _HEADER.unpack(header)[:3]
                 if mark != MARK or header != _header(length, checksum):
@@ -130,6 +130,17 @@ def _sync(file: int) -> None:
 def _header(length: int, checksum: int) -> bytes:
     header = _HEADER.pack(MARK, length, checksum, 0)[:-4]
     return header + zlib.crc32(header).to_bytes(4, "little")
+
+
+def _has_header(rest: bytes) -> bool:
+    """Whether an entry begins somewhere; rows may hold the mark too."""
+    size, place = _HEADER.size, rest.find(MARK)
+    while place >= 0:
+        header = rest[place : place + size]
+        if place % size == 0 and len(header) == size and header == _header(*_HEADER.unpack(header)[1:3]):
+            return True
+        place = rest.find(MARK, place + 1)
+    return False
 
 
 def _packed(entry: Entry) -> bytes:

@@ -136,7 +136,7 @@ class Keeper:
             file.unlink(missing_ok=True)
 
     def _journals(self) -> list[Path]:
-        return sorted(self.folder.glob(JOURNALS))
+        return sorted(self.folder.glob(JOURNALS), key=_number)
 
     def _forget_journals(self, before: int) -> None:
         for file in self._journals():

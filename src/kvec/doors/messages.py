@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 PLAIN_FACTS = ("labelled flows", "short flows", "flows without a label")  # of captures; told, but no trouble
 
+TOLD = 5  # of a kind that are told one by one
+
 KINDS = {"integer": "whole number", "number": "number"}
 _NO_NUMBER = re.compile(r"Input should be a valid (integer|number)(, .*)?")
 
@@ -25,6 +27,15 @@ def say(message: str, code: int = 0) -> int:
     safe = "".join([sign if sign.isprintable() else "·" for sign in one_line(message)])
     print(f"kvec: {safe}", file=sys.stderr)
     return code
+
+
+def is_told(n: int) -> bool:
+    """Whether the n-th of a kind is told: the first few, then the tenth, the hundredth and so on.
+
+    >>> [n for n in range(1, 2000) if is_told(n)]
+    [1, 2, 3, 4, 5, 10, 100, 1000]
+    """
+    return n <= TOLD or str(n).strip("0") == "1"
 
 
 def wording(complaint: str) -> str:

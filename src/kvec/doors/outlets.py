@@ -6,16 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from kvec.doors.messages import say
+from kvec.doors.messages import TOLD, is_told, say
 from kvec.doors.writing import decision_row
 from kvec.read.arriving_sources import Arrived
 from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision
-
-TOLD = 5  # bad lines that are told one by one
 
 
 class Outlet:
@@ -102,7 +101,8 @@ class Outlet:
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what could not be written has been told by then
+                self._file.close()
 
 
 class Sink:
@@ -138,7 +138,7 @@ class DeadLetters:
         if self.outlet.path is not None:
             raw = one.content.decode("utf-8", "backslashreplace") if isinstance(one.content, bytes) else one.content
             self.outlet.write([{"place": place, "number": one.number, "problem": str(problem), "raw": raw}])
-        elif not is_again and (self.count <= TOLD or str(self.count).strip("0") == "1"):
+        elif not is_again and is_told(self.count):
             so_far = f" ({self.count:,} such lines so far)" if self.count > TOLD else ""
             say(f"{place}: {problem}{so_far}")
         if self._has_form and self.count == one.number == TOLD and not is_again:

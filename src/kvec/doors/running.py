@@ -125,8 +125,8 @@ class Loop:
                 view.update(self)
         if is_over or self._manner.decide_on_stop:
             self.write(self.stream.close())
-            if self.watcher is not None:
-                self.watcher.close()
+            if self.watcher is not None and (warning := self.watcher.close()):
+                say(warning)
         if self._keeper is not None:
             self.save(is_finished=is_over)
         else:
@@ -220,8 +220,8 @@ class Loop:
         if now - self._ticked >= TICK:
             self._ticked = now
             self._tick()
-            if self.watcher is not None:
-                self.watcher.look(self.stream)
+            if self.watcher is not None and (warning := self.watcher.look(self.stream)):
+                say(warning)
         if self._keeper is None:
             if now - self._saved >= COMMIT:
                 self._saved = now

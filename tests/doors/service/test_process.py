@@ -19,7 +19,7 @@ import pytest
 from tests.doors.made import Trained
 from tests.doors.service.processes import PATIENCE, Serving
 from tests.doors.service.serviced import rows_of
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from kvec.client import Client, ServiceError
@@ -148,7 +148,8 @@ def test_both_ways_over_a_websocket(serving: Serving, lively: Trained) -> None:
         while "taken" not in (message := json.loads(socket_.recv(PATIENCE))):
             decisions.append(message["decision"])
         assert message == taken
-        for bad in ("nonsense", "[]", '{"items": 3}', '{"items": [], "id": 7}', b"\xff"):
+        odd = ('{"itmes": []}', '{"id": "q"}', '{"after": 3}', "{}", json.dumps(rows[0]))
+        for bad in ("nonsense", "[]", '{"items": 3}', '{"items": [], "id": 7}', b"\xff", *odd):
             socket_.send(bad)
             while "problem" not in (message := json.loads(socket_.recv(PATIENCE))):
                 decisions.append(message["decision"])
@@ -159,6 +160,46 @@ def test_both_ways_over_a_websocket(serving: Serving, lively: Trained) -> None:
     with connect(address, additional_headers=AUTH, open_timeout=PATIENCE) as socket_:
         socket_.send(json.dumps({"after": numbers[-1] - 1}))
         assert json.loads(socket_.recv(PATIENCE))["decision"]["n"] == numbers[-1]
+
+
+def test_a_websocket_may_be_quiet_for_long_before_its_first_message(serving: Serving, lively: Trained) -> None:
+    """So long that all decisions of its beginning are gone."""
+    address = serving.url.replace("http", "ws") + "/v1/stream"
+    with connect(address, additional_headers=AUTH, open_timeout=PATIENCE) as socket_:
+        with Client(serving.url, token=TOKEN) as client:
+            wanted = client.model()["counts"]["decisions"] + 50
+            for round_ in range(1000):
+                if client.model()["counts"]["decisions"] >= wanted:
+                    break
+                list(client.items([{**row, "tangle": f"{round_} {row['tangle']}"} for row in rows_of(lively)]))
+        socket_.send(json.dumps({"items": [], "id": "first"}))
+        assert json.loads(socket_.recv(PATIENCE)) == {"taken": 0, "refused": [], "id": "first"}
+
+
+def test_a_token_that_is_taken_away_ends_what_it_has_opened(lively: Trained, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{TOKEN}\n{'b' * 20}\n")
+    serving = Serving(lively.model, "--token-file", tokens)
+    address = serving.url.replace("http", "ws") + "/v1/stream"
+    try:
+        with (
+            connect(address, additional_headers=AUTH, open_timeout=PATIENCE) as socket_,
+            httpx.stream("GET", f"{serving.url}/v1/decisions", headers=AUTH, timeout=PATIENCE) as decisions,
+            httpx.stream("GET", f"{serving.url}/v1/watch", headers=AUTH, timeout=PATIENCE) as frames,
+        ):
+            socket_.send(json.dumps({"items": []}))
+            assert json.loads(socket_.recv(PATIENCE))["taken"] == 0
+            tokens.write_text("b" * 20)
+            serving.process.send_signal(signal.SIGHUP)
+            serving.wait_for("read again: 1 token")
+            assert b"".join(decisions.iter_raw()).startswith(b": decisions of default")
+            assert b"hello" in b"".join(frames.iter_raw())
+            socket_.send(json.dumps({"items": rows_of(lively, 3)}))
+            with pytest.raises(ConnectionClosed) as closed:
+                socket_.recv(PATIENCE)
+            assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+    finally:
+        assert serving.stop() == 0
 
 
 def test_frames_are_watched(serving: Serving, lively: Trained) -> None:

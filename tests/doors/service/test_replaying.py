@@ -47,7 +47,9 @@ def test_items_come_in_order_with_their_ends(recording: Recording) -> None:
         Recording(pl.DataFrame({"tangle": [], "key": [], "time": []}), "nothing")
 
 
-def test_a_replay_is_played_paused_stepped_and_sought(lively: Trained, recording: Recording) -> None:
+def test_a_replay_is_played_paused_stepped_and_sought(
+    lively: Trained, recording: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
     served = opened(lively)
     hub = Hub({"default": served}, Bounds())
     replay = Replay(recording, served, hub, speed=0.001)
@@ -67,6 +69,10 @@ def test_a_replay_is_played_paused_stepped_and_sought(lively: Trained, recording
         until(lambda: served.counts()["items"] == n + 3 + len(recording) - 5)
         assert served.counts()["waiting"] <= n + 3  # all but those of the first items, from which it went away
         assert all(one["tangle"].endswith("(2)") for one in told(served)[-5:])
+        items = next(line for line in served.meters.text().decode().splitlines() if line.startswith("kvec_items_total"))
+        assert float(items.split()[-1]) == served.counts()["items"]
+        assert "no row so far" not in capsys.readouterr().err
+        assert replay.control({"speed": 500})["speed"] == 500
         replay.control({"action": "play"})
         assert replay.told()["round"] == 2
         for wrong in (

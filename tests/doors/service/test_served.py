@@ -14,18 +14,21 @@ from tests.doors.made import Trained
 from tests.doors.service.serviced import batches, crashed, opened, rows_of, taken, told, without
 
 from kvec.decide.deployed import load_deployed
+from kvec.decide.operating import OperatingPoint
 from kvec.decide.stream import Stream
 from kvec.doors.service import answered
 from kvec.doors.service.asking import Ask, Settled
-from kvec.doors.service.bodies import JSON
+from kvec.doors.service.bodies import JSON, Row
 from kvec.doors.service.bodies import rows_of as read_rows
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.decision_log import DecisionLog
+from kvec.doors.service.intake import items_of
 from kvec.doors.service.problems import Refusal
 from kvec.doors.service.served import Served
 from kvec.doors.service.versions import Version
 from kvec.read.arriving import RowReader
 from kvec.words.errors import ModelError, SettingError
+from kvec.words.schema import Field, Outcome, Schema
 
 
 def fed(trained: Trained, rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -64,7 +67,7 @@ def test_rows_that_cannot_be_used_are_named_and_the_others_taken(lively: Trained
     assert [one["row"] for one in answer["refused"]] == [1, 2, 3, 4, 5]
     assert "'soon' is no time" in answer["refused"][0]["detail"]
     assert "more than 8 characters" in answer["refused"][2]["detail"]
-    with pytest.raises(Refusal, match="not JSON"):
+    with pytest.raises(Refusal, match="not UTF-8 text: byte 9"):
         served_body(served, b'{"key": \xff}')
     with pytest.raises(Refusal, match="neither an item"):
         taken(served, "text")
@@ -138,6 +141,46 @@ def test_new_keys_are_refused_rather_than_young_ones_forgotten(lively: Trained) 
     assert taken(served, rows_of(lively, 3))[0].answer.taken == 3, "and what has no key is taken"
 
 
+def test_keys_grow_old_by_a_clock_that_is_never_set() -> None:
+    now = 0.0
+    kept = answered.Answered(2, lambda: now)
+    for n in range(20):
+        kept.add(f"k{n}", answered.Answer(n, 0, 0))
+    assert kept.is_full() and "k0" in kept
+    now = answered.YOUNG
+    again = answered.Answered(2, lambda: 1e6 + now)  # another machine's clock, or the same after it was started anew
+    again.restore(kept.to_plain())
+    assert again.is_full() and again["k0"].taken == 0
+    now += 1.0
+    assert not kept.is_full() and not again.is_full()
+    assert "k17" not in kept and "k18" in kept and "k17" not in again and "k18" in again
+
+
+def test_rows_behind_an_outcome_are_taken_and_their_names_are_bounded() -> None:
+    schema = Schema(key=("k",), values=(Field("x"),), outcome=Outcome("what", ("paid",)))
+    reader = RowReader(schema)
+    rows = [Row(0, {"k": "a", "what": "paid"}), Row(1, {"k": "b" * 9, "what": "paid"}), Row(2, {"k": "c", "x": 1})]
+    items, refused = items_of(rows, reader, 8)
+    assert [number for number, _ in items] == [2] and [one["row"] for one in refused] == [1]
+    assert list(reader.cut) == [(0, "a")]
+
+
+def test_each_older_model_has_its_own_deadline(lively: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = opened(lively)
+    rows = rows_of(lively)
+    start = time.time()
+    for n, part in enumerate(batches(rows, len(rows) // 3)[:3]):
+        monkeypatch.setattr(time, "time", lambda n=n: start + 60.0 * n)
+        taken(served, [{**row, "tangle": f"{n} {row['tangle']}"} for row in part])
+        if n < 2:
+            served.take_over(served.version.at(OperatingPoint(0.9 - n / 10)), is_turned=True)
+    assert served.counts()["models"] == 3
+    for seconds, n_models in ((599.0, 3), (601.0, 2), (659.0, 2), (661.0, 1)):
+        monkeypatch.setattr(time, "time", lambda seconds=seconds: start + seconds)
+        served.tick()
+        assert served.counts()["models"] == n_models, seconds
+
+
 def test_decisions_and_their_numbers_are_read_at_once(lively: Trained) -> None:
     log = DecisionLog(4, None)
     log.add([b"%d" % n for n in range(1, 13)])
@@ -173,7 +216,7 @@ def test_a_newer_model_takes_over_and_the_older_one_has_a_deadline(
     assert n_waiting > 0
     served.take_over(Version.read(Path(trained.model)))  # at another threshold
     assert served.stream.threshold != load_deployed(lively.model).threshold
-    served._until = 0.0
+    served._until = [0.0]
     served.save()
     newest = served.log.newest
     served.tick()

@@ -96,7 +96,8 @@ class Feed:
 
     def frames(self) -> Iterator[dict[str, Any]]:
         """The greeting, then what is new, at most twenty times a second."""
-        yield {"hello": {"labels": LABELS, "fields": FIELDS, "session_field": "direction", "model": self.card()}}
+        names = {"labels": LABELS, "fields": FIELDS, "session_field": "direction", "is_replayed": self.is_replay}
+        yield {"hello": {**names, "model": self.card()}}
         numbers: dict[tuple[int, str], int] = {}
         items, decisions, cuts = len(self.taken), len(self.decided), self.cuts
         while True:

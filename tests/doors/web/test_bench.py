@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "page" / "bench.py
 
 def test_drawing_is_measured(browser: Any, tmp_path: Path) -> None:
     words = ["--lanes", "20", "--rate", "100", "--length", "30", "--seconds", "2", "--warm", "2", "-o", str(tmp_path)]
-    ran = subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True, timeout=300)
+    ran = subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True, timeout=900)
     assert ran.returncode == 0, ran.stderr
     said = json.loads(ran.stdout)
     assert json.loads((tmp_path / "result.json").read_text()) == said

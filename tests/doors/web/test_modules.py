@@ -331,7 +331,7 @@ def test_looks_lead_to_items_by_sequence_and_place(run: Run) -> None:
     )
     assert found[0] == [[10, "a", False, 40], [20, "b", False, 40], [30, "a", True, 40]]
     assert found[1] == [1, 0.2, 0.6, 2]
-    words = "Item 2 looked 20 % at its own key, 60 % at 2 other keys; 1 of the items has left the river."
+    words = "Item 2 looked 20 % at its own key, 60 % at 2 other keys; 1 of the items is not in the river."
     assert found[2:] == [words, None, None]
 
 
@@ -346,6 +346,13 @@ def test_frames_that_waited_in_line_are_laid_out_as_they_were_sent(run: Run) -> 
         return at.map((one, n) => one - 50 * n);"""
     )
     assert max(map(abs, found)) < 60
+    set_back = run(
+        """const c = new clock.Clock();
+        const at = [];
+        for (let n = 0; n < 40; n++) { c.tick(50 * n); at.push(c.place((n < 20 ? 9000 : 5000) + 0.05 * n)[1]); }
+        return at.map((one, n) => one - 50 * n);"""
+    )
+    assert max(map(abs, set_back)) < 60, "the service's clock was set back by more than an hour"
     held = run(
         """const c = new clock.Clock();
         c.tick(0); c.isHeld = true; c.tick(5000); c.step(500);

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 MOST_BYTES = 64 << 20  # of all that is kept
@@ -18,7 +19,6 @@ class Answer(NamedTuple):
     first: int  # number of the first decision
     n: int  # decisions
     refused: bytes = b"[]"  # JSON
-    at: float = 0.0  # by the wall clock
 
     def body(self, decisions: Sequence[bytes]) -> bytes:
         """The answer as JSON; of decisions that the log has let go of, only how many they were is told."""
@@ -29,49 +29,55 @@ class Answer(NamedTuple):
 
 
 class Answered:
-    """The answers to the newest keys, and to all that are young; bounded in number and in bytes."""
+    """The answers to the newest keys, and to all that are young; bounded in number and in bytes.
 
-    def __init__(self, keep: int) -> None:
-        self._keep = keep
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
+    Ages are told by a clock that is never set; the time for which a service was down does not count.
+    """
+
+    def __init__(self, keep: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._keep, self._clock = keep, clock
+        self._answers: OrderedDict[str, tuple[Answer, float]] = OrderedDict()  # and when each was given
         self._bytes = 0
 
     def __contains__(self, key: str) -> bool:
         return key in self._answers
 
     def __getitem__(self, key: str) -> Answer:
-        return self._answers[key]
+        return self._answers[key][0]
 
-    def is_full(self, now: float) -> bool:
+    def is_full(self) -> bool:
         """Whether a new key would drive out one that is young, so that a request tried again could be taken twice."""
-        self._make_room(now)
+        self._make_room()
         return len(self._answers) >= MOST * self._keep or self._bytes >= MOST_BYTES
 
-    def add(self, key: str, answer: Answer) -> None:
-        """Keep an answer; old ones make room."""
-        self._answers[key] = answer
+    def add(self, key: str, answer: Answer, age: float = 0.0) -> None:
+        """Keep an answer that was given so many seconds ago; old ones make room."""
+        self._answers[key] = answer, self._clock() - age
         self._bytes += _size(key, answer)
-        self._make_room(answer.at)
+        self._make_room()
 
-    def _make_room(self, now: float) -> None:
+    def _make_room(self) -> None:
+        now = self._clock()
         while len(self._answers) > self._keep or self._bytes > MOST_BYTES // 2:
-            if now - next(iter(self._answers.values())).at <= YOUNG:
+            if now - next(iter(self._answers.values()))[1] <= YOUNG:
                 break
-            self._bytes -= _size(*self._answers.popitem(last=False))
+            key, (answer, _) = self._answers.popitem(last=False)
+            self._bytes -= _size(key, answer)
 
     def to_plain(self) -> list[list[Any]]:
         """Plain data, as `restore` reads it."""
+        now = self._clock()
         return [
-            [key, answer.taken, answer.first, answer.n, answer.refused.decode(), answer.at]
-            for key, answer in self._answers.items()
+            [key, answer.taken, answer.first, answer.n, answer.refused.decode(), now - at]
+            for key, (answer, at) in self._answers.items()
         ]
 
     def restore(self, plain: Iterable[Sequence[Any]]) -> None:
         """Keep what `to_plain` told, and nothing else."""
         self._answers.clear()
         self._bytes = 0
-        for key, taken, first, n, refused, at in plain:
-            self.add(key, Answer(taken, first, n, refused.encode(), at))
+        for key, taken, first, n, refused, age in plain:
+            self.add(key, Answer(taken, first, n, refused.encode()), age)
 
 
 def _size(key: str, answer: Answer) -> int:

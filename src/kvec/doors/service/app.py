@@ -63,6 +63,8 @@ def build(service: Service) -> ASGIApp:
         routes=[
             *ROUTES,
             Route("/v1/openapi.json", get_openapi),
+            Route("/openapi.json", get_openapi),
+            Route(items.ROUTE, items.get_stream),
         ],
         exception_handlers={
             Refusal: _refused, KvecError: _unusable, HTTPException: _http, Exception: _unexpected,
@@ -86,7 +88,11 @@ async def _unusable(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    detail = {404: "there is nothing under this path", 405: "this path is not asked in this way"}
+    allowed = (error.headers or {}).get("Allow", "in another way")
+    detail = {
+        404: "there is nothing under this path; /v1/openapi.json tells what there is",
+        405: f"this path is not asked so, but with {allowed}",
+    }
     return Refusal(error.status_code, detail.get(error.status_code, error.detail), error.headers).response()
 
 

@@ -42,19 +42,19 @@ class Ask:
     body: bytes
     form: str
     key: str  # of idempotency; empty: none
-    done: Callable[[Settled | Exception], None]
+    done: Callable[[Settled | Refusal], None]
     came: float = 0.0  # by the monotonic clock
     rows: Sequence[Row] = ()
 
 
 def parted(
-    asks: Sequence[Ask], answered: Answered, bounds: Bounds, wall: float
+    asks: Sequence[Ask], answered: Answered, bounds: Bounds
 ) -> tuple[dict[str, Ask], list[tuple[Ask, Answer | str]]]:
     """Requests that are new, by a name of each, and those that came before: with the answer, or the name of a new one.
 
     What cannot be read at all hears so at once, and so do new keys where too many are remembered.
     """
-    is_full = answered.is_full(wall)
+    is_full = answered.is_full()
     fresh: dict[str, Ask] = {}
     again: list[tuple[Ask, Answer | str]] = []
     for number, ask in enumerate(asks):

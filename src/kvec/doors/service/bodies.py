@@ -48,7 +48,7 @@ def _lines(body: bytes, bounds: Bounds) -> list[Row]:
         try:
             found = orjson.loads(line)
         except orjson.JSONDecodeError as failure:
-            rows.append(Row(number, None, f"is not JSON: {failure}"))
+            rows.append(Row(number, None, f"is {_why_not(line, failure)}"))
             continue
         rows.append(Row(number, found) if found.__class__ is dict else Row(number, None, _NO_OBJECT))
     _require_few(len(rows), bounds)
@@ -60,7 +60,17 @@ def parsed(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as failure:
-        raise Refusal(400, f"the body is not JSON: {failure}") from None
+        raise Refusal(400, f"the body is {_why_not(body, failure)}") from None
+
+
+def _why_not(text: bytes, failure: orjson.JSONDecodeError) -> str:
+    """What is wrong with text that cannot be read as JSON, and where."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as wrong:
+        return f"not UTF-8 text: byte {wrong.start + 1:,} of it does not fit"
+    line = f"line {failure.lineno:,}, " if b"\n" in text else ""
+    return f"not JSON: {failure.msg}, at {line}column {failure.colno:,}"
 
 
 def _require_few(n: int, bounds: Bounds) -> None:

@@ -13,11 +13,11 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kvec.doors.service.problems import Refusal
-from kvec.doors.service.service import Service
+from kvec.doors.service.service import TOKEN, Service
 from kvec.words.errors import SettingError
 
 # without a token; and what lies under /assets/
-OPEN = ("/", "/v1/healthz", "/v1/readyz", "/healthz", "/readyz", "/v1/openapi.json")
+OPEN = ("/", "/v1/healthz", "/v1/readyz", "/healthz", "/readyz", "/v1/openapi.json", "/openapi.json")
 LEAST_TOKEN = 16  # characters
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -42,7 +42,7 @@ def read_tokens(path: Path) -> frozenset[bytes]:
         raise SettingError(f"{path}: holds no token; make one with: openssl rand -hex 32 > {path}")
     if short := [token for token in tokens if len(token) < LEAST_TOKEN or not token.isascii()]:
         raise SettingError(
-            f"{path}: {len(short)} of its tokens are shorter than {LEAST_TOKEN} characters, or not plain; make others"
+            f"{path}: {len(short)} of its tokens cannot be used: shorter than {LEAST_TOKEN} characters, or not plain"
         )
     return frozenset(_digest(token.encode()) for token in tokens)
 
@@ -102,6 +102,7 @@ class Guard:
             is_given = kind.lower() == "bearer" and token.strip()
             why = "the token is wrong" if is_given else "a token is needed: Authorization: Bearer TOKEN"
             raise Refusal(401, why, {"WWW-Authenticate": "Bearer"})
+        scope[TOKEN] = given
 
     def _route(self, scope: Scope) -> str:
         """The path of a request as the application has it, also where it was refused before; never names in it."""

@@ -89,9 +89,9 @@ class Hub:
             self._bytes += len(ask.body)
             self._some.notify()
 
-    def call(self, wish: Callable[[], T], n_bytes: int = 0) -> Future[T]:
+    def call(self, wish: Callable[[], T], n_bytes: int = 0) -> Future[T | Refusal]:
         """Let something that holds so many bytes be done by the thread that owns the streams, when its turn comes."""
-        found: Future[T] = Future()
+        found: Future[T | Refusal] = Future()
 
         def do() -> None:
             with self._some:
@@ -100,6 +100,8 @@ class Hub:
                 return
             try:
                 found.set_result(wish())
+            except Refusal as refusal:
+                found.set_result(refusal.anew())
             except BaseException as error:
                 found.set_exception(error)
 

@@ -21,21 +21,28 @@ def items_of(rows: Sequence[Row], reader: RowReader, most_text: int) -> tuple[li
     """The items of rows with the numbers of these, and the rows that cannot be used."""
     items: list[Numbered] = []
     refused: list[dict[str, Any]] = []
+    names = reader.names
     for number, cells, problem in rows:
         try:
             if cells is None:
                 raise DataError(problem)
+            for name in names:
+                _require_short(cells.get(name), most_text)
             item = reader.item(cells)
             if item is None:  # an outcome cuts it away: it is taken, and is no item
                 continue
             for text in (item.tangle, item.key, *item.value.values()):
-                if text.__class__ is str and len(text) > most_text:
-                    raise DataError(f"has a name or a text of more than {most_text:,} characters")
+                _require_short(text, most_text)
         except DataError as wrong:
             refused.append({"row": number, "detail": str(wrong)})
             continue
         items.append((number, item))
     return items, refused
+
+
+def _require_short(cell: Any, most_text: int) -> None:
+    if cell.__class__ is str and len(cell) > most_text:
+        raise DataError(f"has a name or a text of more than {most_text:,} characters")
 
 
 def feed_all(stream: Stream, items: Sequence[Numbered], wall: float) -> tuple[list[Decision], dict[int, str]]:

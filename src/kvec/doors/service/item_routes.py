@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -112,13 +112,13 @@ def _joined(parts: list[Settled]) -> Settled:
 
 async def get_decisions(request: Request) -> Response:
     """Tell decisions as they fall, from a number on."""
-    service, served = service_of(request), served_of(request)
+    served = served_of(request)
     after = number_of(request, "after")
     if (last := request.headers.get("last-event-id")) is not None:
         after = require_number(last, "Last-Event-ID")
     start = served.log.newest if after is None else after
     _require_there(served, start)
-    return StreamingResponse(_events(service, served, start), media_type=EVENTS)
+    return StreamingResponse(_events(request, served, start), media_type=EVENTS)
 
 
 def _require_there(served: Served, after: int) -> None:
@@ -132,9 +132,9 @@ def _require_there(served: Served, after: int) -> None:
         )  # fmt: skip
 
 
-async def _events(service: Service, served: Served, after: int) -> AsyncIterator[bytes]:
+async def _events(request: Request, served: Served, after: int) -> AsyncIterator[bytes]:
     yield b": decisions of %b\n\n" % served.name.encode()
-    async for lines in _since(service, served, after):
+    async for lines in _since(request, served, after):
         if lines is None:
             yield b": alive\n\n"
             continue
@@ -144,9 +144,12 @@ async def _events(service: Service, served: Served, after: int) -> AsyncIterator
         yield b"".join([b"id: %d\nevent: decision\ndata: %b\n\n" % (n, line) for n, line in lines])
 
 
-async def _since(service: Service, served: Served, after: int) -> AsyncIterator[list[tuple[int, bytes]] | None]:
+async def _since(
+    connection: HTTPConnection, served: Served, after: int
+) -> AsyncIterator[list[tuple[int, bytes]] | None]:
     """Decisions after a number as they fall; None where nothing is new for a while, none at all where some are gone."""
-    while not service.is_stopping:
+    service = service_of(connection)
+    while service.is_open_to(connection.scope):
         news = service.news(served)
         first, found = served.log.since(after)
         if first != after + 1:
@@ -163,36 +166,41 @@ async def _since(service: Service, served: Served, after: int) -> AsyncIterator[
 # -- both ways ----------------------------------------------------------------------------------------------------
 
 
+async def get_stream(request: Request) -> Response:
+    """Say that a WebSocket is wanted."""
+    raise Refusal(426, "this is a WebSocket; connect to it with ws://", {"Upgrade": "websocket"})
+
+
 async def websocket(socket: WebSocket) -> None:
     """Take items and tell decisions over one connection."""
-    service: Service = socket.app.state.service
+    service = service_of(socket)
     try:
-        served = service.hub.find(socket.query_params.get("model"))
+        served = served_of(socket)
     except Refusal as refusal:
         await socket.send_denial_response(refusal.response())
         return
-    newest = served.log.newest
     await socket.accept()
     pushing: asyncio.Task[None] | None = None
     sending = asyncio.Lock()
     try:
-        while not service.is_stopping:
+        while service.is_open_to(socket.scope):
             message = await _message(socket, service)
-            if message is None:
+            if message is None or not service.is_open_to(socket.scope):
                 break
+            is_first = pushing is None
             try:
-                after = newest if pushing is not None else _after(message, newest)
-                if pushing is None:
+                if is_first:
+                    after = _after(message, served.log.newest)
                     _require_there(served, after)
-                    pushing = asyncio.create_task(_push(socket, service, served, after, sending))
-                answer = await _answer(message, service, served)
+                    pushing = asyncio.create_task(_push(socket, served, after, sending))
+                answer = await _answer(message, service, served, is_first)
             except Refusal as refusal:
                 service.answered("WS", ROUTE, refusal.status, socket.client.host if socket.client else "?")
                 answer = b'{"problem":%b,"id":%b}' % (refusal.body, orjson.dumps(_id(message)))
             if answer:
                 async with sending:
                     await socket.send_text(answer.decode())
-        await socket.close(1001)
+        await socket.close(1001 if service.is_stopping else 1008)
     except (WebSocketDisconnect, RuntimeError):  # gone, perhaps in the middle of an answer
         pass
     finally:
@@ -241,10 +249,18 @@ def _id(message: bytes) -> Any:
     return None
 
 
-async def _answer(message: bytes, service: Service, served: Served) -> bytes:
+async def _answer(message: bytes, service: Service, served: Served, is_first: bool) -> bytes:
     found = _object(message)
+    known = ("items", "id", "after") if is_first else ("items", "id")
+    if unknown := [name for name in found if name not in known]:
+        raise Refusal(
+            422, f"{unknown[0][:80]!r} has no meaning here; a message has 'items' and may have 'id', and the first one "
+            "'after'", field=unknown[0][:80],
+        )  # fmt: skip
     if "items" not in found:
-        return b""
+        if is_first and "id" not in found:
+            return b""
+        raise Refusal(422, "the message has no 'items'", field="items")
     key = found.get("id", "")
     require_key(key, "id")
     try:
@@ -256,8 +272,8 @@ async def _answer(message: bytes, service: Service, served: Served) -> bytes:
     return b'{"taken":%d,"refused":%b,"id":%b}' % (answer.taken, answer.refused, orjson.dumps(key))
 
 
-async def _push(socket: WebSocket, service: Service, served: Served, after: int, sending: asyncio.Lock) -> None:
-    async for lines in _since(service, served, after):
+async def _push(socket: WebSocket, served: Served, after: int, sending: asyncio.Lock) -> None:
+    async for lines in _since(socket, served, after):
         if lines is None:
             continue
         if not lines:

@@ -87,11 +87,13 @@ class LabelStore:
                 )
         return int(last)
 
-    def add_said(self, name: tuple[Any, Any, int], said: Said) -> None:
-        """Add what was decided of a sequence whose label came first."""
+    def add_said(self, rows: Iterable[tuple[tuple[Any, Any, int], Said]]) -> None:
+        """Add what was decided of sequences whose labels came first."""
+        told = ", ".join(f"{cell} = ?" for cell in _SAID)
         with self._at_once():
-            told = ", ".join(f"{cell} = ?" for cell in _SAID)
-            self._base.execute(f"UPDATE labels SET {told} {_ITS}", (*_cells(said), *_named(name)))
+            self._base.executemany(
+                f"UPDATE labels SET {told} {_ITS}", [(*_cells(said), *_named(name)) for name, said in rows]
+            )
 
     def complete(self, traces: Sequence[Trace]) -> None:
         """Add the items that came behind the labels of sequences."""

@@ -58,12 +58,13 @@ async def _looks(service: Service, served: Served, tangle: str, key: str) -> Res
             return None
         return recalled, places_of(recalled.remembered, served.traces.find), known.key, known.sequence
 
-    found = await service.call(recall)
-    if found is None:
-        raise Refusal(404, "this key was never seen, or its items are forgotten")
-    recalled, places, name, sequence = found
-    looked = await service.look(served, recalled)
-    return await service.apart(lambda: _json(looks_told(looked, places, name, sequence)))
+    with service.looking():
+        found = await service.call(recall)
+        if found is None:
+            raise Refusal(404, "this key was never seen, or its items are forgotten")
+        recalled, places, name, sequence = found
+        looked = await service.look(served, recalled)
+        return await service.apart(lambda: _json(looks_told(looked, places, name, sequence)))
 
 
 # -- models -------------------------------------------------------------------------------------------------------
@@ -183,18 +184,18 @@ async def post_replay(request: Request) -> Response:
 
 async def get_watch(request: Request) -> Response:
     """Tell what a page draws, in frames."""
-    service, served = service_of(request), served_of(request)
-    return StreamingResponse(_frames(service, served), media_type="text/event-stream")
+    served = served_of(request)
+    return StreamingResponse(_frames(request, served), media_type="text/event-stream")
 
 
-async def _frames(service: Service, served: Served) -> AsyncIterator[bytes]:
+async def _frames(request: Request, served: Served) -> AsyncIterator[bytes]:
     """A greeting, and frames; another greeting before the frame in which a model or a point is new."""
-    version, watch = served.version, Watch()
+    service, version, watch = service_of(request), served.version, Watch()
     served.traces.watch(watch)
     try:
-        yield _event(_greeting(served, version, watch))
+        yield _event(_greeting(service, served, version, watch))
         told, marks = time.monotonic(), [(time.monotonic(), served.counts()["items"])]
-        while not service.is_stopping:
+        while service.is_open_to(request.scope):
             await asyncio.sleep(1 / FRAMES)
             now, counts, new = time.monotonic(), served.counts(), watch.taken()
             marks = [*(mark for mark in marks if now - mark[0] < 1), (now, counts["items"])]
@@ -203,7 +204,7 @@ async def _frames(service: Service, served: Served) -> AsyncIterator[bytes]:
             frame = watch.frame(new, time.time(), few | {"rate": rate})
             if served.version is not version or watch.wording.is_new:
                 version = served.version
-                yield _event(_greeting(served, version, watch))
+                yield _event(_greeting(service, served, version, watch))
             if any(new) or now - told >= QUIET:
                 told = now
                 yield _event(frame)
@@ -211,11 +212,13 @@ async def _frames(service: Service, served: Served) -> AsyncIterator[bytes]:
         served.traces.leave(watch)
 
 
-def _greeting(served: Served, version: Version, watch: Watch) -> dict[str, Any]:
+def _greeting(service: Service, served: Served, version: Version, watch: Watch) -> dict[str, Any]:
     """What the numbers of frames mean, and the card."""
     watch.wording.meet(version.base.vocabulary)
     session = version.base.schema.session
-    named = {**watch.wording.told(), "session_field": session[0] if session else None}
+    replay = service.replay
+    is_replayed = replay is not None and replay.is_of(served)
+    named = {**watch.wording.told(), "session_field": session[0] if session else None, "is_replayed": is_replayed}
     return {"hello": {**named, "model": card_of(served)}}
 
 

@@ -253,8 +253,8 @@ PATHS: Plain = {
     "/v1/models": {"get": _one("tell_models", "The models that are served.", _json(_few("models", "default")))},
     "/v1/model": {
         "get": _one(
-            "tell_model", "The card of a model.", _json(_few("name", "labels", "fields", "threshold", "curve")), 404,
-            parameters=[MODEL],
+            "tell_model", "The card of a model.", _json(_few("name", "labels", "fields", "threshold", "curve")), 400,
+            404, parameters=[MODEL],
         ),
     },
     "/v1/models/{name}/dial": {
@@ -284,7 +284,7 @@ PATHS: Plain = {
     },
     "/v1/watch": {
         "get": _one(
-            "watch", "What the page draws, in frames.", _text(EVENTS, "Frames of at most 20 a second."), 404,
+            "watch", "What the page draws, in frames.", _text(EVENTS, "Frames of at most 20 a second."), 400, 404,
             parameters=[MODEL],
         ),
     },

@@ -6,10 +6,12 @@ import traceback
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from starlette.responses import Response
+
+T = TypeVar("T")
 
 KIND = "application/problem+json"
 RETRY = "1"  # seconds after which to try again where there is no room
@@ -33,6 +35,20 @@ class Refusal(Exception):
     def response(self) -> Response:
         """The problem as an answer."""
         return Response(self.body, self.status, self.headers, KIND)
+
+    def anew(self) -> Refusal:
+        """The same, without the frames that it went through: they hold bodies."""
+        return Refusal(self.status, self.detail, self.headers, **self.more)
+
+
+def unless_refused(found: T | Refusal) -> T:
+    """What another thread has found; where it is a refusal, raise one like it.
+
+    Not itself: where an exception is in its own frames, all that these hold stays until Python looks for circles.
+    """
+    if isinstance(found, Refusal):
+        raise found.anew()
+    return found
 
 
 def busy(detail: str = "too many requests wait already; try again soon", **headers: str) -> Refusal:

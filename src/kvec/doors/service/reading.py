@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.types import Receive
 
 from kvec.doors.service.bodies import JSON, LINES, parsed
@@ -19,6 +19,7 @@ FORMS = {
     "application/json": JSON, "application/x-ndjson": LINES, "application/ndjson": LINES,
     "application/jsonl": LINES,
 }  # fmt: skip
+PARAMETERS = ("model", "after")
 MOST_KEY = 200  # characters of an idempotency key
 PATIENCE = 10  # a body may take so many times as long as a silence
 CLOSE = {"Connection": "close"}
@@ -52,19 +53,26 @@ class Holding:
             raise busy("too much is being sent at once; try again soon", **CLOSE)
 
 
-def service_of(request: Request) -> Service:
+def service_of(connection: HTTPConnection) -> Service:
     """What all answers share."""
-    found: Service = request.app.state.service
+    found: Service = connection.app.state.service
     return found
 
 
-def served_of(request: Request) -> Served:
-    """The model that a request chooses."""
-    return service_of(request).hub.find(request.query_params.get("model"))
+def served_of(connection: HTTPConnection) -> Served:
+    """The model that a request chooses; a parameter that is not known may be a misspelt one, and is refused."""
+    for name in connection.query_params:
+        if name not in PARAMETERS:
+            raise Refusal(
+                400, f"there is no parameter {name[:80]!r}; there are {' and '.join(PARAMETERS)}", field=name[:80]
+            )
+    return service_of(connection).hub.find(connection.query_params.get("model"))
 
 
 def form_of(request: Request) -> str:
     """The form of a body, by its type; any other than JSON is refused, so that no foreign page's form is taken."""
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Refusal(415, "compressed bodies are not taken; send it as it is", CLOSE, field="content-encoding")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in FORMS:
         raise Refusal(

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from kvec.doors.service.hub import Hub
-from kvec.doors.service.problems import Refusal
+from kvec.doors.service.problems import Refusal, unless_refused
 from kvec.doors.service.served import Served
 from kvec.words.errors import DataError
 from kvec.words.items import Item
@@ -72,6 +72,10 @@ class Replay:
             self._moved.notify()
         self._thread.join()
 
+    def is_of(self, served: Served) -> bool:
+        """Whether it is this model's."""
+        return served is self._served
+
     def told(self) -> dict[str, Any]:
         """How things stand."""
         recording = self._recording
@@ -103,8 +107,11 @@ class Replay:
                 if not isinstance(position, int) or isinstance(position, bool) or position < 0:
                     raise Refusal(422, "seek needs a position, the number of an item from 0 on", field="position")
                 self._seek(min(position, len(self._recording) - 1))
-            else:
-                raise Refusal(422, "action must be pause, play, step or seek", field="action")
+            elif action is not None or speed is None:
+                raise Refusal(
+                    422, "action must be pause, play, step or seek; it can be left out where only speed is given",
+                    field="action",
+                )  # fmt: skip
             self._moment()
             self._moved.notify()
         return self.told()
@@ -118,7 +125,7 @@ class Replay:
         for items in self._batches():
             while not self._is_stopping:
                 try:
-                    self._hub.call(partial(self._served.feed, items)).result()
+                    unless_refused(self._hub.call(partial(self._served.feed, items)).result())
                     break
                 except Refusal:  # the service is busy, or stopping
                     time.sleep(FRAME)

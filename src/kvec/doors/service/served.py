@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ from kvec.words.errors import ModelError, SettingError
 from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
 
-SHARE = 300  # saving halts the stream in no more than one of so many seconds
+SELDOM = 300  # saving halts the stream in no more than one of so many seconds
 OF_ROWS = ("max_line", "max_items", "max_text")  # bounds by which the rows of a request are read
 ENOUGH = 100  # items after which a column that none had is told
 GIVE_UP = "give up"  # in the place of a body's form: the oldest of many models decides its rest
@@ -61,8 +62,9 @@ class Served:
         self.traces = Traces(bounds.keep_traces)
         labels = None if folder is None else folder / FILE
         self.truths = Truths(bounds.keep_decisions, labels, version.base.schema)
-        self._until: float | None = None  # when older models must be done, by the wall clock
+        self._until: list[float] = []  # when older models must be done, by the wall clock, the oldest first
         self._n_waiting = self._n_unsaved = self._n_requests = 0
+        self._n_read = 0  # items that came as rows
         self._saved = time.monotonic()
         self._has_told = False  # of columns that no row has
         self._pause = 0.0  # seconds that the last snapshot halted the stream
@@ -94,7 +96,7 @@ class Served:
             require_same_limits(stream.limits, given, str(self._keeper.folder))
             self.reader.restore(note["reader"])
             self.answered.restore(note["answered"])
-            self._n_requests, self._until = note["n_requests"], note["until"]
+            self._n_requests, self._until = note["n_requests"], list(note["until"])
             self.version = wanted.at(OperatingPoint(*note["point"]))
             is_newer = note["started"] != wanted.mark or self.version.model.hash != stream.model.hash
             is_other = note.get("bounds") != self._of_rows()
@@ -108,11 +110,15 @@ class Served:
         n_requests = self._recover()
         self._bounds = self._manner.bounds
         self.truths.catch_up(self._judge)
+        if kept is not None:
+            n_decisions, n_live = counted(self.log.newest, "decision"), counted(stream.n_live, "sequence")
+            say(f"{self.name}: goes on with its state: {n_decisions} so far, {n_live} open")
         if n_requests:
             say(f"{self.name}: taken again from the journal, behind the snapshot: {counted(n_requests, 'request')}")
         if is_newer:
             self.take_over(wanted)
-            say(f"{self.name}: the model has changed; the new one takes over")
+            what = "the model" if note["started"][0] != wanted.base.hash else "where the model works"
+            say(f"{self.name}: {what} has changed; the new one takes over")
         elif n_requests or is_other:
             self.save()
         self._count()
@@ -142,7 +148,7 @@ class Served:
         """Take requests together; each is answered as soon as its own items are decided."""
         with self.health.at_stake():
             wall = time.time()
-            fresh, again = parted(asks, self.answered, self._bounds, wall)
+            fresh, again = parted(asks, self.answered, self._bounds)
             settled = self._take_fresh(fresh, wall)
             for ask, found in again:
                 if isinstance(found, Answer):
@@ -178,6 +184,7 @@ class Served:
         """Take items that come from this process itself, as a replay's do; they are not journalled."""
         with self.health.at_stake():
             self._tell(self.stream.feed_many(items, time.time()), time.time(), items)
+            self.meters.taken(self.name, len(items), 0)
             self._count()
 
     def _feed(self, rows: Sequence[Row], key: str, wall: float) -> Settled:
@@ -189,7 +196,8 @@ class Served:
             refused += [{"row": number, "detail": why} for number, why in unfit.items()]
         lines = self._tell(decisions, wall, [item for _, item in items])
         told = kept_json(refused) if refused else b"[]"
-        answer = Answer(len(items), self.log.newest - len(lines) + 1, len(lines), told, wall)
+        self._n_read += len(items)
+        answer = Answer(len(rows) - len(refused), self.log.newest - len(lines) + 1, len(lines), told)
         if key:
             self.answered.add(key, answer)
         self.meters.taken(self.name, len(items), len(refused))
@@ -224,7 +232,7 @@ class Served:
             limits = self.stream.limits
             now = wall if self._manner.by_wall else None
             moves = limits.idle is not None or (now is not None and (limits.expiry is not None or limits.reorder > 0))
-            if moves or (self._until is not None and wall >= self._until):
+            if moves or (self._until and wall >= self._until[0]):
                 self._journal(Entry(wall, [], now))
             self._pass(now, wall)
             self._save_in_time()
@@ -233,11 +241,13 @@ class Served:
     def _pass(self, now: float | None, wall: float) -> None:
         """What time brings, live and when it is taken again."""
         self._tell(self.stream.tick(now, wall), wall)
-        if self.watcher is not None:
-            self.watcher.look(self.stream)
-        if self._until is not None and (wall >= self._until or self.stream.n_models == 1):
-            self._until = None
-            self._tell(self.stream.finish_old(), wall)
+        if self.watcher is not None and (warning := self.watcher.look(self.stream)):
+            say(f"{self.name}: {warning}")
+        if self.stream.n_models == 1:
+            self._until.clear()
+        if n_due := sum(until <= wall for until in self._until):
+            del self._until[:n_due]
+            self._tell(self.stream.finish_old(1 + len(self._until)), wall)
 
     def _give_up(self, wall: float) -> None:
         """Make room for one more model."""
@@ -267,7 +277,7 @@ class Served:
                 self.truths.begin_anew(self.log.newest)
             self.version = version
             self.watcher = Watcher.of(self.stream, awaits_labels=True)
-            self._until = wall + self._manner.deadline
+            self._until.append(wall + self._manner.deadline)
             self.save()
             self._count()
 
@@ -325,7 +335,7 @@ class Served:
 
     def _tell_unseen(self) -> None:
         """Say once which value columns no row has had, when there were enough of them to be sure."""
-        if not self._has_told and self.stream.counters.items >= ENOUGH:
+        if not self._has_told and self._n_read >= ENOUGH:
             self._has_told = True
             if self.reader.unseen:
                 names = ", ".join(map(repr, sorted(self.reader.unseen)))
@@ -337,7 +347,7 @@ class Served:
         """Begin a snapshot where it is time for one; it is written while the stream goes on."""
         if self._keeper is not None:
             self._keeper.settle()
-            is_due = time.monotonic() - self._saved >= max(self._manner.every, SHARE * self._pause)
+            is_due = time.monotonic() - self._saved >= max(self._manner.every, SELDOM * self._pause)
             if self._n_unsaved and is_due and not self._keeper.is_saving:
                 self.save(waits=False)
 
@@ -372,10 +382,11 @@ class Served:
             self._release()
 
     def _release(self) -> None:
-        self.log.close()
-        self.truths.close()
-        if self._keeper is not None:
-            self._keeper.close()
+        with ExitStack() as stack:  # each is closed, whatever the others say
+            if self._keeper is not None:
+                stack.callback(self._keeper.close)
+            stack.callback(self.truths.close)
+            stack.callback(self.log.close)
 
 
 def _keeper(folder: Path) -> Keeper:

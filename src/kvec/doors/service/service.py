@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from starlette.types import Scope
+
 from kvec.decide.looking_back import LookedBack, Recalled
 from kvec.decide.targets import Target
-from kvec.doors.messages import say
+from kvec.doors.messages import TOLD, is_told, say
 from kvec.doors.service.asking import Ask, Settled
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.hub import Hub
 from kvec.doors.service.meters import Meters
+from kvec.doors.service.problems import Refusal, busy, unless_refused
 from kvec.doors.service.replaying import Replay
 from kvec.doors.service.served import Served
 from kvec.doors.service.versions import Version
@@ -23,7 +27,8 @@ from kvec.doors.service.versions import Version
 T = TypeVar("T")
 BYTES_COMING = 8  # bodies of the largest size that may be coming in at once
 LOOKED = 16  # tangles, the newest that were looked at
-TOLD = 5  # refusals of a kind that are told one by one; then the tenth, the hundredth and so on
+MOST_LOOKING = 16  # who may wait for looks
+TOKEN = "kvec.token"  # entry of a connection's scope: the digest of the token with which it came
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Service:
     hosts: frozenset[str] = frozenset()  # names under which it may be asked without a token; empty: any
     n_coming: int = 0  # bytes of bodies and messages that are not whole yet
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _n_looking: int = 0
     _looked: OrderedDict[tuple[str, str | int], tuple[Any, LookedBack]] = field(default_factory=OrderedDict)
     _refused: Counter[tuple[int, str]] = field(default_factory=Counter)
     _news: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -65,6 +71,17 @@ class Service:
     def is_stopping(self) -> bool:
         """Whether whoever waits for more should go."""
         return self._stopping.is_set()
+
+    def is_open_to(self, scope: Scope) -> bool:
+        """Whether a connection that was let in may go on: not at the end, nor where its token was taken away."""
+        token = scope.get(TOKEN)
+        return not self.is_stopping and (token is None or token in self.tokens)
+
+    def let_in(self, tokens: frozenset[bytes]) -> None:
+        """Know other tokens; who came with one that is not among them must go."""
+        self.tokens = tokens
+        for name in list(self._news):
+            self._wake(name)
 
     async def stopped(self) -> None:
         """Wait until it is time to stop."""
@@ -92,13 +109,13 @@ class Service:
     async def take(self, served: Served, body: bytes, form: str, key: str = "") -> Settled:
         """Let rows be taken; they are on the disk, where a state is kept, and decided when this returns."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Settled] = loop.create_future()
+        future: asyncio.Future[Settled | Refusal] = loop.create_future()
 
-        def done(answer: Settled | Exception) -> None:
-            _quietly(loop, _settle, future, answer)
+        def done(answer: Settled | Refusal) -> None:
+            _quietly(loop, _settle, future, answer.anew() if isinstance(answer, Refusal) else answer)
 
         self.hub.submit(served, Ask(body, form, key, done))
-        return await future
+        return unless_refused(await future)
 
     @property
     def is_full(self) -> bool:
@@ -107,11 +124,22 @@ class Service:
 
     async def call(self, wish: Callable[[], T], n_bytes: int = 0) -> T:
         """Let the thread that owns the streams do something that holds so many bytes."""
-        return await asyncio.wrap_future(self.hub.call(wish, n_bytes))
+        return unless_refused(await asyncio.wrap_future(self.hub.call(wish, n_bytes)))
 
     async def apart(self, wish: Callable[[], T]) -> T:
         """Do something that takes a while, and touches no stream, in another thread."""
         return await asyncio.to_thread(wish)
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look back at a tangle; where many wait to do so, refuse."""
+        if self._n_looking >= MOST_LOOKING:
+            raise busy("too many wait for looks already; try again soon")
+        self._n_looking += 1
+        try:
+            yield
+        finally:
+            self._n_looking -= 1
 
     async def look(self, served: Served, recalled: Recalled) -> LookedBack:
         """Where remembered items looked: one tangle at a time, and once while nothing new comes to it."""
@@ -136,7 +164,7 @@ class Service:
             return
         self._refused[status, route] += 1
         n = self._refused[status, route]
-        if n <= TOLD or str(n).strip("0") == "1":
+        if is_told(n):
             so_far = f" ({n:,} such answers so far)" if n > TOLD else ""
             say(f"{method[:8]} {route or 'of an unknown path'} answered with {status} to {client}{so_far}")
 
@@ -147,11 +175,7 @@ class Service:
 
 
 def _settle(future: asyncio.Future[Any], answer: Any) -> None:
-    if future.done():
-        return
-    if isinstance(answer, Exception):
-        future.set_exception(answer)
-    else:
+    if not future.done():
         future.set_result(answer)
 
 

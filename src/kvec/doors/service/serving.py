@@ -148,6 +148,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._service, self._wishes, self._when_ready = service, wishes, when_ready
         self._reloading: asyncio.Task[None] | None = None
+        self._is_wished = False  # that all be read again: also by who asked while it was being done
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Let those who wait for more go, and stop."""
@@ -168,14 +169,21 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _reload(self) -> None:
+        self._is_wished = True
         if self._reloading is None or self._reloading.done():
             self._reloading = asyncio.get_running_loop().create_task(self._reload_all())
 
     async def _reload_all(self) -> None:
+        """Read tokens and models again, as often as it is wished."""
+        while self._is_wished:
+            self._is_wished = False
+            await self._read_again()
+
+    async def _read_again(self) -> None:
         """Read tokens and models again; one that cannot be read does not hold up the others."""
         if self._wishes.token_file is not None:
             try:
-                self._service.tokens = read_tokens(self._wishes.token_file)
+                self._service.let_in(read_tokens(self._wishes.token_file))
                 say(f"read again: {counted(len(self._service.tokens), 'token')}")
             except Exception as error:
                 say(f"tokens stay as they were: {error}")
@@ -227,9 +235,8 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        raise SettingError(
-            f"cannot listen at {host}:{port}: {error.strerror or error}; choose another --port, or 0 for any"
-        ) from None
+        why = os.strerror(error.errno) if error.errno else error
+        raise SettingError(f"cannot listen at {host}:{port}: {why}; choose another --port, or 0 for any") from None
 
 
 def _replay(wishes: Wishes, hub: Hub) -> Replay | None:

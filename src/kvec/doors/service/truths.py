@@ -43,7 +43,8 @@ class Truths:
     @property
     def accuracy(self) -> float | None:
         """The share of labelled decisions that were right."""
-        return self.n_right / self.n_labelled if self.n_labelled else None
+        n = self.n_labelled  # read once: another thread may begin anew
+        return self.n_right / n if n else None
 
     def restore(self, lines: Iterable[bytes], plain: Mapping[str, Any] | None) -> None:
         """Know the decisions of a log again, and what was counted by then."""
@@ -78,14 +79,16 @@ class Truths:
 
     def decided(self, decisions: Sequence[Decision], first: int, wall: float, judge: Judge) -> None:
         """Take note of decisions; the label of one may be there already."""
+        awaited: list[tuple[Name, Said]] = []
         for n, one in enumerate(decisions, first):
             name = (one.tangle, one.key, one.sequence)
             said = Said(one.id, one.label, one.probability, one.n_observed, one.reason.value, n, wall)
             self._note(name, said)
             if self._pending and name in self._pending:
                 self._count(name, said, self._pending.pop(name), judge)
-                if self._store is not None:
-                    self._store.add_said(name, said)
+                awaited.append((name, said))
+        if awaited and self._store is not None:
+            self._store.add_said(awaited)
 
     def take(self, rows: Sequence[Row], classes: set[str], find: Find, judge: Judge, most_text: int) -> dict[str, Any]:
         """Take labels; how many, of how many the decision is known, and which cannot be used."""

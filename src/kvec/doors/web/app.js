@@ -57,7 +57,8 @@ function greet(hello) {
   showCard(hello.card);
   if (!isGreeted) {
     offerModels();
-    replay.look(hello.card.name);
+    if (hello.isReplayed) replay.look(hello.card.name);
+    else replay.leave();
   }
   isGreeted = true;
 }
@@ -76,9 +77,10 @@ function showCard(card) {
 // --- the connection
 
 function watch() {
-  connection.watch(takeFrame, (state, wait, reason) => {
+  connection.watch(takeFrame, (state, wait, reason, status) => {
     wire = { state, until: performance.now() + wait, reason };
     if (state === "connecting") isGreeted = false;
+    if (status === 404) offerModels(); // the chosen one is not served any more
     showState();
   });
 }
@@ -119,8 +121,16 @@ async function offerModels() {
   const names = said.models.map((one) => one.name);
   const before = choice.value;
   choice.replaceChildren(...names.map((name) => new Option(name, name)));
-  if (names.includes(before)) choice.value = before;
   byId("model-choice").hidden = names.length < 2;
+  if (names.includes(before)) choice.value = before;
+  else if (before) chooseModel(names[0]);
+}
+
+function chooseModel(name) {
+  select(null);
+  page.store.clear();
+  connection.choose(name);
+  watch();
 }
 
 // --- what a person chooses
@@ -172,12 +182,7 @@ byId("words").addEventListener("click", () => {
   byId("words").setAttribute("aria-pressed", String(isTable));
   drawFigures();
 });
-byId("model").addEventListener("change", (event) => {
-  select(null);
-  page.store.clear();
-  connection.choose(event.target.value);
-  watch();
-});
+byId("model").addEventListener("change", (event) => chooseModel(event.target.value));
 
 mute(localStorage.getItem(MUTED) === "true");
 setTheme(localStorage.getItem(THEME) ?? (darkness.matches ? "dark" : "light"));

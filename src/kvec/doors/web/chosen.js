@@ -56,13 +56,14 @@ async function ask(lane, mine) {
     isLooking ? askFor(`${pathOf(lane)}/looks`) : answer.looks,
   ]);
   if (mine !== turn) return;
-  Object.assign(answer, { key, last, looks, looksLast: isLooking ? last : answer.looksLast });
+  if (key !== undefined) Object.assign(answer, { key, last });
+  if (looks !== undefined) Object.assign(answer, { looks, looksLast: isLooking ? last : answer.looksLast });
   if (isNewer) showKey();
   updateLooks();
   setTimeout(ask, AGAIN, lane, mine);
 }
 
-const askFor = (path) => page.connection.get(path).catch(() => null); // meanwhile the page's own trace stands
+const askFor = (path) => page.connection.get(path).catch(() => undefined); // it is asked again; meanwhile the page's own trace stands
 
 /** Find where the chosen item looked, and tell it; the words. */
 function updateLooks() {

@@ -1,6 +1,7 @@
 // The river's time: it runs with the page's, stands while a replay stands, and knows when frames were sent.
 
 const SPREAD = 250; // milliseconds over which the items of one frame are laid out at the most
+const JUMP = 3000; // milliseconds; by more the service's clock was set, or the page slept
 const DRIFT = 2; // milliseconds by which a frame may move the service's clock against the page's
 
 export class Clock {
@@ -25,7 +26,8 @@ export class Clock {
   /** From when until when the items of a frame came that was sent at `seconds` of the service's clock. */
   place(seconds) {
     const offset = this.now - seconds * 1000;
-    this.#offset = this.isHeld ? offset : Math.min(offset, this.#offset + DRIFT); // frames that wait in line come later than they were sent
+    const isAnew = this.isHeld || offset > this.#offset + JUMP;
+    this.#offset = isAnew ? offset : Math.min(offset, this.#offset + DRIFT); // frames that wait in line come later than they were sent
     const at = Math.min(this.now, Math.max(this.#sent, seconds * 1000 + this.#offset));
     const since = Math.max(this.#sent, at - SPREAD);
     this.#sent = at;

@@ -59,13 +59,13 @@ export class Connection {
     return (await this.request(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
   }
 
-  /** Watch the stream for ever; `onState` is told "connecting", "live", or "lost" with the milliseconds until the next try. */
+  /** Watch the stream for ever; `onState` is told "connecting", "live", or "lost" with the milliseconds until the next try, why, and the status of a refusal. */
   async watch(onFrame, onState) {
     this.stop();
     const mine = (this.#watching = { isOver: false, abort: null, wake: null });
     for (let tries = 0; !mine.isOver; tries++) {
       onState("connecting", 0, "");
-      let reason = "the service ended the stream";
+      let [reason, status] = ["the service ended the stream", 0];
       try {
         await this.#listen(mine, (frame) => {
           tries = -1; // the next break starts with the shortest wait
@@ -73,11 +73,11 @@ export class Connection {
           onFrame(frame);
         });
       } catch (error) {
-        reason = error instanceof Refusal ? error.message : "the service does not answer";
+        [reason, status] = error instanceof Refusal ? [error.message, error.status] : ["the service does not answer", 0];
       }
       if (mine.isOver) return;
       const wait = WAITS[Math.min(Math.max(tries, 0), WAITS.length - 1)] * (0.8 + 0.4 * Math.random());
-      onState("lost", wait, reason);
+      onState("lost", wait, reason, status);
       await new Promise((resolve) => {
         mine.wake = resolve;
         setTimeout(resolve, wait);

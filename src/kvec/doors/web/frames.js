@@ -29,8 +29,8 @@ function readBlock(block) {
 }
 
 /** The greeting: names of labels and fields with their values, and the card. */
-export function readHello({ labels, fields, model }) {
-  return { labels, fields, card: readCard(model) };
+export function readHello({ labels, fields, model, is_replayed: isReplayed }) {
+  return { labels, fields, isReplayed, card: readCard(model) };
 }
 
 /** The card of a model, with its curve sorted from early to late. */

@@ -204,7 +204,7 @@ function focusRow(row) {
 /** How attention was shared out. */
 export function looksText(index, { own, others, keys, gone }) {
   const elsewhere = keys ? `, ${percent(others)} at ${keys} other key${keys === 1 ? "" : "s"}` : " and at no other";
-  const away = gone ? `; ${gone} of the items ${gone === 1 ? "has" : "have"} left the river` : "";
+  const away = gone ? `; ${gone} of the items ${gone === 1 ? "is" : "are"} not in the river` : "";
   return `Item ${index + 1} looked ${percent(own)} at its own key${elsewhere}${away}.`;
 }
 

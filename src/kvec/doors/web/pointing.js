@@ -15,7 +15,7 @@ const NEAR = 12; // pixels
 export function listen(pause, step) {
   canvas.addEventListener("click", (event) => {
     const { lane } = under(event);
-    if (lane) select(lane === page.selected ? null : lane);
+    if (lane) open(lane === page.selected ? null : lane);
   });
   canvas.addEventListener("pointermove", (event) => {
     const { lane, x, y } = under(event);
@@ -41,13 +41,19 @@ export function listen(pause, step) {
   byId("key-close").addEventListener("click", close);
   byId("lanes").addEventListener("click", (event) => {
     const lane = page.store.lanes.get(event.target.dataset?.identity);
-    if (lane) select(lane);
+    if (lane) open(lane);
   });
 }
 
 function close() {
   select(null);
   canvas.focus();
+}
+
+/** Open a lane where a person wants it, and show what is told of it: on narrow screens that lies below the river. */
+function open(lane) {
+  select(lane);
+  if (lane) byId("key").scrollIntoView({ block: "nearest" });
 }
 
 function under(event) {
@@ -60,7 +66,7 @@ function under(event) {
 function walk(key) {
   const { rows } = page.store;
   const from = page.hovered ?? page.selected;
-  if (key === "Enter" && from) return select(from) ?? true;
+  if (key === "Enter" && from) return open(from) ?? true;
   const move = { ArrowDown: 1, ArrowUp: -1 }[key];
   if (!move) return false;
   let row = from && from.row >= 0 ? from.row + move : move > 0 ? 0 : rows.length - 1;

@@ -43,6 +43,13 @@ export class ReplayPanel {
     if (this.state) this.#timer = setTimeout(() => this.look(), 1000);
   }
 
+  /** There is none. */
+  leave() {
+    clearTimeout(this.#timer);
+    this.#model = null;
+    this.#show(null);
+  }
+
   /** Pause what plays, play what is paused. */
   toggle() {
     if (this.state) this.#send({ action: this.state.isPlaying ? "pause" : "play" });
