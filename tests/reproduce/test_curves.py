@@ -84,6 +84,18 @@ def test_a_swept_method_is_anchored_at_first_item_and_end(results: Results) -> N
     assert bare.earliness.tolist() == pytest.approx([0.03, 0.15, 0.27, 0.39]), "there is no F1 of the first item"
 
 
+def test_a_moved_threshold_that_never_leads_to_the_end_has_its_end_too(tmp_path: Path) -> None:
+    tables = made.Made()
+    cell = tables.cell("a", "kvec", 0)
+    for late in (0.1, 0.4):
+        tables.point(cell, "kvec", "moved", 0.5, late, made.accuracy("kvec", late))
+    results = read_results(tables.write(tmp_path))
+    line = curves.lines_of(results, "a", "kvec")[0]
+    assert line.earliness.tolist() == pytest.approx([0.1, 0.4, 1.0])
+    assert line.height[-1] == results.cells["end_accuracy"][0]
+    assert curves.lines_of(results, "a", "kvec", "f1")[0].earliness.size == 2, "of other measures the end is not known"
+
+
 def test_values_of_a_sensitivity_study_stay_out_of_the_curve(results: Results) -> None:
     assert curves.lines_of(results, "traffic-fg", "kvec-paper")[0].earliness.size == 6
     assert curves.swept_points(results, "traffic-fg", "kvec-paper").height == 12

@@ -54,6 +54,16 @@ def test_a_setting_that_moves_earliness_more_does_not_leave_it(tmp_path: Path) -
     assert (row.verdict, row.reason) == (FAILS, "it moves earliness more than accuracy")
 
 
+def test_a_beta_that_halts_later_steers_the_wrong_way(tmp_path: Path) -> None:
+    tables = made.Made()
+    for i, value in enumerate((0.1, 1.0, 10.0)):
+        for name in ("alpha", "beta"):
+            cell = tables.cell("a", "kvec-paper", 0, f"training.{name}", value)
+            tables.point(cell, "kvec-paper", "swept", 0.5, 0.2 + 0.2 * i, 0.5)
+    (row,) = [row for row in judge(read_results(tables.write(tmp_path))) if row.claim.startswith("β")]
+    assert (row.verdict, row.reason) == (FAILS, "the larger β is later, on one seed")
+
+
 def test_halting_and_keys_over_seeds(tmp_path: Path) -> None:
     tables = made.Made().halting("synthetic-early", 10, (0, 1, 2)).keys("traffic-fg", (0, 1), (2, 4, 8, 16))
     results = read_results(tables.write(tmp_path))

@@ -77,10 +77,10 @@ def test_tables_say_what_was_measured(tmp_path: Path) -> None:
     assert table.rows[1][-1].startswith("+") and " to " in table.rows[1][-1]
     assert methods_table(results, "traffic-fg", without_repeats=True).header[2] == "mean accuracy, 3–15 %"
     assert methods_table(results, "sepsis").rows == ()
-    short = results.points.filter((pl.col("method") != "kvec-calimera") | (pl.col("earliness") < 0.5))
+    short = results.points.filter((pl.col("method") != "kvec-calimera") | (pl.col("earliness") > 0.5))
     table = methods_table(replace(results, points=short), "traffic-fg")
     assert table.header[2] == "mean accuracy, 2–100 %", "a method that is not of the paper narrows no range"
-    assert [row[2] == "–" for row in table.rows] == [False, False, False, True] and table.rows[3][3] != "–"
+    assert [row[2] == "–" for row in table.rows] == [False, False, False, True]
     assert convergence_table(results).rows[0] == (
         "Traffic-FG",
         "KVEC (expected loss)",

@@ -246,7 +246,8 @@ def _best(lines: Lines, rivals: dict[str, Lines], low: float = 0.0, high: float 
 
 def _lines(results: Results, dataset: str, methods: tuple[str, ...], measure: str = "accuracy") -> dict[str, Lines]:
     found = {name: lines_of(results, dataset, name, measure) for name in methods}
-    return {name: lines for name, lines in found.items() if lines}
+    is_point = {name: any(line.earliness.size < 2 for line in lines.values()) for name, lines in found.items()}
+    return {name: lines for name, lines in found.items() if lines and not is_point[name]}
 
 
 def has_repeats(results: Results, dataset: str) -> bool:

@@ -155,8 +155,9 @@ def lines_of(
 ) -> dict[int, Line]:
     """The line of a method for each seed; without repeats, over test sequences that do not occur in training.
 
-    A swept method's points are joined over all values; its line begins where every sequence is decided after one item
-    and ends where all are read whole, as the earliest and the latest of its cells do.
+    A swept method's points are joined over all values; its line begins where every sequence is decided after one item,
+    as the earliest of its cells does. Lines end where all is read, also where scores are so sure that no threshold
+    leads there.
     """
     points = _points(results, dataset, method)
     new = "new_" if without_repeats else ""
@@ -167,14 +168,12 @@ def lines_of(
         if not own.height:
             continue
         x, y = own[late].to_numpy(), own[height].to_numpy()
+        ends: list[tuple[float, float]] = []
+        if x.max() < 1 - SAME:
+            ends += _end(results, own.row(int(x.argmax()), named=True), late, height, is_first=False)
         if own["curve"][0] == "swept":
-            ends = [
-                *_end(results, own.row(int(x.argmin()), named=True), late, height, is_first=True),
-                *_end(results, own.row(int(x.argmax()), named=True), late, height, is_first=False),
-            ]
-            x = np.concatenate([x, [end[0] for end in ends]])
-            y = np.concatenate([y, [end[1] for end in ends]])
-        line = straight(x, y)
+            ends += _end(results, own.row(int(x.argmin()), named=True), late, height, is_first=True)
+        line = straight(np.append(x, [end[0] for end in ends]), np.append(y, [end[1] for end in ends]))
         lines[seed] = as_hm(line) if measure == "hm" else line
     return lines
 

@@ -103,6 +103,8 @@ def _steering(results: Results, setting: str) -> list[Judged]:
         reason = "as stated" if all(parts) else "only the first half of it" if parts[0] else "hardly any effect"
         if setting == "alpha" and parts[0] and late > right:
             verdict, reason = FAILS, "it moves earliness more than accuracy"
+        if setting == "beta" and parts[0] and order < 0.5:
+            verdict, reason = FAILS, "the larger β is later"
         reason += ", on one seed" if many == 1 else ", some values on one seed" if few == 1 else ""
         found = convergence(results, dataset, "kvec-paper", setting)
         if not found.is_converged:

@@ -40,7 +40,9 @@ RANGES = {  # of earliness that the paper speaks of
     "traffic-fg": TRAFFIC, "ustc-tfc2016": TRAFFIC, "traffic-app": TRAFFIC, "movielens-1m": (0.1, 0.4),
 }  # fmt: skip
 ABLATION_END = 0.4
-SWEPT = tuple(f"{name}{end}" for name in ("kvec-paper", "srn-earliest", "earliest") for end in ("", MOVED))
+SWEPT = tuple(
+    f"{name}{end}" for name in ("kvec-paper", "kvec-paper-sum", "srn-earliest", "earliest") for end in ("", MOVED)
+)
 
 
 def main_methods(results: Results, dataset: str) -> list[str]:

@@ -26,6 +26,7 @@ class Look:
 LOOKS: dict[str, Look] = {
     "kvec": Look("KVEC (expected loss)", BLUE, "o", SOLID, is_main=True),
     "kvec-paper": Look("KVEC (as in the paper)", VERMILLION, "s", SOLID, is_main=True),
+    "kvec-paper-sum": Look("KVEC (returns as printed)", INK, "s", DOTTED),
     "srn-earliest": Look("SRN-EARLIEST", GREEN, "^", DASHED, is_main=True, is_rival=True),
     "earliest": Look("EARLIEST", ORANGE, "v", MIXED, is_main=True, is_rival=True),
     "srn-fixed": Look("SRN-Fixed", PINK, "D", DOTTED, is_main=True, is_rival=True),
@@ -69,6 +70,7 @@ LOOKS: dict[str, Look] = {
     "logistic-calimera": Look("logistic regression (CALIMERA)", VERMILLION, ">", MIXED),
     "logistic-induction": Look("logistic regression (induction)", VERMILLION, "p", MIXED),
     "kvec-paper-moved": Look("KVEC (as in the paper, θ moved)", VERMILLION, "s", LONG),
+    "kvec-paper-sum-moved": Look("KVEC (returns as printed, θ moved)", INK, "s", LONG),
     "srn-earliest-moved": Look("SRN-EARLIEST (θ moved)", GREEN, "^", LONG),
     "earliest-moved": Look("EARLIEST (θ moved)", ORANGE, "v", LONG),
 }

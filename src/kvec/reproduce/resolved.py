@@ -37,18 +37,26 @@ def digest(cell: Cell, sizes: Sizes) -> str:
     training = TRAININGS[cell.training]
     return short([
         cell.dataset, cell.training, cell.seed, asdict(sizes), _made(training),
-        {} if training.classifier else cell_config(cell, sizes, training).to_dict(),
+        {} if training.classifier else _read(cell_config(cell, sizes, training)),
     ])  # fmt: skip
 
 
 def pace_of(cell: Cell, sizes: Sizes) -> str:
     """What an epoch of a cell costs depends on this much of it, in a few letters."""
     training = TRAININGS[cell.training]
-    costly = cell_config(cell, sizes, training).to_dict()
+    costly = _read(cell_config(cell, sizes, training))
     costly["training"] = {name: value for name, value in costly["training"].items() if name not in FREE}
     costly["encoder"] = {name: value for name, value in costly["encoder"].items() if name not in FREE_OF_ENCODER}
     length = [sizes.length] if sizes.length else []
     return short([cell.dataset, cell.training, sizes.train, *length, sizes.folds, _made(training), costly])
+
+
+def _read(config: Config) -> dict[str, Any]:
+    """The settings without one that the rule of visibility does not read."""
+    plain = config.to_dict()
+    if config.visibility.rule != "typed":
+        del plain["visibility"]["recent"]
+    return plain
 
 
 def _made(training: Training) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def settings_table(results: Results) -> Table:
 
 
 def left_out(results: Results) -> list[str]:
-    """What the paper or the plan has and these results have not."""
+    """What the paper or the experiments have and these results have not."""
     told = []
     there = set(results.datasets())
     is_smoke = bool(there) and there <= set(MADE)

@@ -49,6 +49,7 @@ class Training:
 TRAININGS: dict[str, Training] = {
     "kvec": Training(triggers=ALL_TRIGGERS),
     "kvec-paper": Training(settings=REINFORCE),
+    "kvec-paper-sum": Training(settings=(*REINFORCE, "training.returns=sum"), tuned_as="kvec-paper"),
     "kvec-no-key": Training(settings=("visibility.use_key_correlation=false",), tuned_as="kvec"),
     "kvec-no-value": Training(settings=("visibility.use_value_correlation=false",), tuned_as="kvec"),
     "kvec-no-time": Training(settings=("encoder.use_time=false", "encoder.use_position=false"), tuned_as="kvec"),

@@ -34,7 +34,6 @@ _LENGTHS: Space = {"training.lengths": ("even", "early")}
 _SIZE: Space = {"encoder.blocks": (1, 2), "encoder.feed_forward": (128, 256)}  # a smaller network learns more epochs
 _SAMPLED: Space = _RATE | {
     "training.alpha": (0.03, 3.0, True),
-    "training.returns": ("final", "sum"),
     "training.policy_gradient": ("head", "all"),
 }
 SPACES: dict[str, Space] = {

@@ -39,7 +39,8 @@ RULES = (
     "has collapsed halts nowhere.",
     f"α steers accuracy when its values spread it by {100 * WIDE:g} points or more, and earliness by at most half of "
     "that; it does not when they spread earliness more. β steers earliness when its values spread it by "
-    f"{100 * WIDE:g} points or more, and in at least {100 * CONCORDANT:g} % of the pairs the larger β is earlier.",
+    f"{100 * WIDE:g} points or more, and in at least {100 * CONCORDANT:g} % of the pairs the larger β is earlier; "
+    "it does not when the larger is later in most.",
 )
 
 
