@@ -1,4 +1,4 @@
-"""What the rules of visibility cost in a stream: CPU time of an item by rule and window, alone and in chunks.
+"""What the rules of visibility cost in a stream: CPU time of an item by rule, alone and in chunks.
 
     python benchmarks/stream/rules.py traffic_fg.parquet --schema examples/schemas/traffic_fg.toml
 
@@ -26,14 +26,14 @@ TURN = 100  # items of each rule, alone and in a chunk, before it is the next on
 class Lane:
     """One rule's stream, and what its items took."""
 
-    def __init__(self, pool: common.Pool, rule: str, window: int) -> None:
-        self.rule, self.window = rule, window
-        settings = [f"visibility.rule={rule}", f"visibility.window={window}"]
+    def __init__(self, pool: common.Pool, rule: str, newest: int) -> None:
+        self.rule, self.newest = rule, newest
+        settings = [f"visibility.rule={rule}", f"visibility.{'window' if rule == 'window' else 'recent'}={newest}"]
         self.stream, self.items = Stream(common.ready(pool, settings)), endless(pool)
         self.alone: list[int] = []
         self.chunks: list[int] = []
         self.seen = 0
-        for some in common.chunks(self.items, 1024, 20 * common.SIDE_BY_SIDE * min(window, 256)):
+        for some in common.chunks(self.items, 1024, 20 * common.SIDE_BY_SIDE * 256):
             self.stream.feed_many(some)
 
     def turn(self) -> None:
@@ -52,7 +52,7 @@ class Lane:
         """Its row of the table."""
         return {
             "rule": self.rule,
-            "window": self.window,
+            "newest": self.newest,
             "visible_items": round(self.seen / len(self.alone), 1),
             "cpu_us_alone": round(float(np.median(self.alone)) / 1000, 1),
             "cpu_us_in_chunks": round(float(np.median(self.chunks)) / 1000, 1),
@@ -68,11 +68,11 @@ def endless(pool: common.Pool) -> Iterator[Item]:
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--items", type=int, default=20_000, help="items of each rule, alone and in chunks")
-    parser.add_argument("--windows", default="64,128,256", help="W of the rules window and typed (default: 64,128,256)")
+    parser.add_argument("--newest", default="64,128,256", help="W of window and R of typed (default: 64,128,256)")
     given = parser.parse_args()
     pool = replace(common.apart(common.load, given.data, given.schema, given.tangles), times=None)
-    windows = [int(word) for word in given.windows.split(",")]
-    lanes = [Lane(pool, "paper", 1024), *(Lane(pool, rule, w) for w in windows for rule in ("window", "typed"))]
+    sizes = [int(word) for word in given.newest.split(",")]
+    lanes = [Lane(pool, "paper", 0), *(Lane(pool, rule, size) for size in sizes for rule in ("window", "typed"))]
     for _ in range(given.items // TURN):
         for lane in lanes:
             lane.turn()

@@ -1,4 +1,4 @@
-"""Plain-loop definitions of the paper's and SPEC's formulas: slow, obvious, and the judges of the fast ones."""
+"""Plain-loop definitions of the paper's formulas, made exact: slow, obvious, and the judges of the fast ones."""
 
 from __future__ import annotations
 
@@ -101,19 +101,22 @@ def slow_window(n: int, window: int) -> list[set[int]]:
 
 
 def slow_relations(
-    items: Sequence[SlowItem], window: int, gap: float | None = None, expiry: float | None = None
-) -> list[dict[int, str]]:
+    items: Sequence[SlowItem], window: int, own: int, others: int, recent: int, gap: float | None = None,
+    expiry: float | None = None,
+) -> list[dict[int, str]]:  # fmt: skip
     """What each item sees under the typed rule, and as what."""
     sequences = [s for s, _, _ in slow_sequences(items, expiry)]
-    own_and_correlated = slow_visible(items, window, 0, window, gap, expiry)
+    sessions = slow_sessions(items, gap, expiry)
+    by_the_paper = slow_visible(items, window, own, others, gap, expiry)
     result = []
     for i, item in enumerate(items):
+        correlated = {sessions[j] for j in by_the_paper[i] if sequences[j] != sequences[i]}
         found = {}
         for j in range(i + 1):
-            if i - j < window:
+            if j in by_the_paper[i] or (i - j < window and i - j <= recent):
                 if sequences[j] == sequences[i]:
                     found[j] = "own"
-                elif j in own_and_correlated[i]:
+                elif sessions[j] in correlated:
                     found[j] = "value-correlated"
                 elif item.session_value and items[j].session_value == item.session_value:
                     found[j] = "same session value"

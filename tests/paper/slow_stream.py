@@ -432,7 +432,7 @@ class SlowStream:
     def _visible(self, arrival: SlowArrival) -> list[SlowArrival]:
         settings = self.model.config.visibility
         recent = [one for one in self.remembered(arrival.sequence.life) if one is not arrival]
-        if settings.rule != "paper":
+        if settings.rule == "window":
             return [*recent, arrival]
         seen = [arrival]
         if settings.use_key_correlation:
@@ -440,7 +440,8 @@ class SlowStream:
             seen += own[::-1][: settings.own]
         if settings.use_value_correlation:
             seen += self._correlated(arrival, recent)[: settings.others]
-        return seen
+        newest = recent[max(len(recent) - settings.recent, 0) :] if settings.rule == "typed" else []
+        return seen + [one for one in newest if one not in seen]
 
     def _correlated(self, arrival: SlowArrival, recent: list[SlowArrival]) -> list[SlowArrival]:
         """The items of sessions of other sequences that hold an equal value, as they are taken."""
@@ -461,12 +462,16 @@ class SlowStream:
         if self.model.config.visibility.rule != "typed":
             return [0] * len(seen)
         session = self.model.schema.session
-        correlated = self._correlated(arrival, [one for one in seen if one is not arrival])
+        taken: list[SlowArrival] = []
+        if self.model.config.visibility.use_value_correlation:
+            recent = [one for one in self.remembered(arrival.sequence.life) if one is not arrival]
+            taken = self._correlated(arrival, recent)[: self.model.config.visibility.others]
+        correlated = [(one.sequence, one.session) for one in taken]
         found = []
         for one in seen:
             if one.sequence is arrival.sequence:
                 name = "own"
-            elif one in correlated:
+            elif any(one.sequence is sequence and one.session == number for sequence, number in correlated):
                 name = "value-correlated"
             elif session and self._plain(one.item, session) == self._plain(arrival.item, session):
                 name = "same session value"

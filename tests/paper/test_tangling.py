@@ -104,9 +104,11 @@ def test_visibility(
     others = visibility.others if visibility.use_value_correlation else 0
     for part, items in zip(spans(tangles), arrivals, strict=True):
         plain = slow_items(items, match or ("size", "direction", "load"), session)
-        relations = slow_relations(plain, visibility.window, gap, expiry)
+        relations = slow_relations(plain, visibility.window, own, others, visibility.recent, gap, expiry)
         if visibility.rule == "paper":
             slow = slow_visible(plain, visibility.window, own, others, gap, expiry)
+        elif visibility.rule == "typed":
+            slow = [set(seen) for seen in relations]
         else:
             slow = slow_window(len(items), visibility.window)
         releases = slow_releases(items, expiry)

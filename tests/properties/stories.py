@@ -104,10 +104,11 @@ def choices(
     """One of a few networks, under any rule of visibility."""
     rule = draw(st.sampled_from(["paper", "paper", "typed", "window"]))
     window, own, others = draw(st.sampled_from([(1, 2, 2), (4, 2, 3), (9, 3, 4), (9, 0, 5), (30, 2, 9), (30, 50, 50)]))
+    recent = draw(st.sampled_from([3, 0, 9, 40]))
     by_key, by_value = (draw(st.sampled_from(["true", "true", "true", "true", "false"])) for _ in range(2))
     chosen = (
         f"visibility.rule={rule}", f"visibility.window={window}", f"visibility.own={own}",
-        f"visibility.others={others}", f"visibility.use_key_correlation={by_key}",
+        f"visibility.others={others}", f"visibility.recent={recent}", f"visibility.use_key_correlation={by_key}",
         f"visibility.use_value_correlation={by_value}",
     )  # fmt: skip
     return Choice(draw(st.sampled_from(bases)), (*chosen, *settings))

@@ -159,6 +159,7 @@ VISIBILITIES = st.builds(
     window=st.sampled_from([1, 2, 3, 5, 8, 16, 100]),
     own=st.sampled_from([0, 1, 2, 100]),
     others=st.sampled_from([1, 2, 3, 8, 100, 0]),
+    recent=st.sampled_from([3, 0, 1, 8, 100]),
     use_key_correlation=st.sampled_from([True, True, True, False]),
     use_value_correlation=st.sampled_from([True, True, True, True, False]),
 )

@@ -185,6 +185,17 @@ def test_retangle_on_a_common_clock_starts_each_at_zero(of: str) -> None:
     assert arrange(made) is made
 
 
+@pytest.mark.parametrize("of", ["key", "group"])
+def test_who_comes_first_on_a_common_clock_is_drawn(of: str) -> None:
+    """The order of a table may be that of classes, as where each class has a file, and must not tell them."""
+    n = 200
+    frame = pl.DataFrame({"tangle": range(n), "key": range(n), "group": range(n), "time": [5.0] * n})
+    made = retangle(frame, Tangling(number=2, of=of, clock="common"), seed=1)
+    pairs = made.group_by("tangle", maintain_order=True).agg("key")["key"].to_list()
+    in_order = sum(first < second for first, second in pairs)
+    assert 30 <= in_order <= 70, "half of 100, within four standard deviations"
+
+
 def test_retangle_on_the_real_clock_changes_no_time() -> None:
     frame = items().with_columns(order=pl.int_range(pl.len()))
     made = retangle(frame, Tangling(number=5, clock="real"))

@@ -84,14 +84,14 @@ def test_window_rule() -> None:
 def test_second_tangle_never_reaches_into_the_first() -> None:
     arrivals = [Arrival(k, 1, "in", 0.0, 0.0, 1.0, False) for k in (A, B, A)]
     tangles = encode(frame_of(arrivals, arrivals), match=("size",))
-    for rule in (PaperRule(100, 100, 100), WindowRule(100), TypedRule(100)):
+    for rule in (PaperRule(100, 100, 100), WindowRule(100), TypedRule(100, 100, 100, 100)):
         assert rule.look(tangles, 1, 3, 6).items.min() == 3
 
 
 def test_make_rule() -> None:
     assert make_rule(Visibility()) == PaperRule(1024, 128, 64)
     assert make_rule(Visibility(rule="window", window=256)) == WindowRule(256)
-    assert make_rule(Visibility(rule="typed")) == TypedRule(256)
+    assert make_rule(Visibility(rule="typed")) == TypedRule(1024, 128, 64, 64)
     assert make_rule(Visibility(use_key_correlation=False)) == PaperRule(1024, 0, 64)
 
 

@@ -45,21 +45,23 @@ def retangle(frame: pl.DataFrame, tangling: Tangling, seed: int = 0) -> pl.DataF
     """Make new tangles, numbered from 0, each of `tangling.number` randomly chosen sequences or groups.
 
     With the clock `order`, items arrive by their index within their own sequence and keep no time; sequences of a
-    tangle take turns in an order drawn by the seed. The last tangle holds what is left over.
+    tangle take turns in an order drawn by the seed. So do those that begin together on a `common` clock: the order of
+    the table may be that of classes. The last tangle holds what is left over.
     """
     _refuse_without(frame, tangling)
     sequence = ["tangle", "key"]
     unit = ["group"] if tangling.of == "group" else sequence
     rng = np.random.default_rng(seed)
     members = _by_name(frame.select(unit).unique())
-    places = rng.permutation(members.height) // tangling.number
+    drawn = rng.permutation(members.height)
     sequences = _by_name(frame.select(sequence).unique())
     turns = rng.permutation(sequences.height)
     is_ambiguous = sequences["key"].n_unique() < sequences.height
 
     items = arrange(frame).join(
-        members.with_columns(pl.Series("__place", places, pl.Int64)), on=unit, how="left", maintain_order="left"
-    )
+        members.with_columns(pl.Series("__drawn", drawn), pl.Series("__place", drawn // tangling.number, pl.Int64)),
+        on=unit, how="left", maintain_order="left",
+    )  # fmt: skip
     if tangling.clock == "order":
         items = items.join(
             sequences.with_columns(pl.Series("__turn", turns)), on=sequence, how="left", maintain_order="left"
@@ -67,9 +69,10 @@ def retangle(frame: pl.DataFrame, tangling: Tangling, seed: int = 0) -> pl.DataF
         items = items.with_columns(pl.int_range(pl.len()).over(sequence).alias("__index"))
         items = items.sort("__place", "__index", "__turn", maintain_order=True)
         items = items.drop("time", strict=False).drop("__index", "__turn")
+    elif tangling.clock == "common":
+        items = items.with_columns(pl.col("time") - pl.col("time").min().over(unit))
+        items = items.sort("__place", "time", "__drawn", maintain_order=True)
     else:
-        if tangling.clock == "common":
-            items = items.with_columns(pl.col("time") - pl.col("time").min().over(unit))
         items = items.sort("__place", "time", maintain_order=True)
 
     changes = [pl.col("__place").alias("tangle")]
@@ -77,7 +80,7 @@ def retangle(frame: pl.DataFrame, tangling: Tangling, seed: int = 0) -> pl.DataF
         changes.append(pl.concat_str("tangle", "key", separator="/").alias("key"))
     if tangling.clock == "order" or "order" in items.columns:
         changes.append(pl.int_range(pl.len()).over("__place").alias("order"))
-    return items.with_columns(changes).drop("__place")
+    return items.with_columns(changes).drop("__place", "__drawn")
 
 
 def unit_of(frame: pl.DataFrame, unit: str = "auto") -> str:

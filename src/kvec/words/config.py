@@ -17,10 +17,13 @@ from kvec.words.plain import read_toml, require_choice, require_group, require_k
 class Visibility:
     """Which earlier items an item may look at."""
 
-    rule: str = "paper"  # own items and value-correlated sessions; "window": all that is recent; "typed": with biases
-    window: int | None = None  # W: nothing further back is seen; None is 1024 for "paper" and 256 for the others
+    rule: str = (
+        "paper"  # own items, value-correlated sessions; "typed": newest ones too, with biases; "window": all newest
+    )
+    window: int | None = None  # W: nothing further back is seen; None is 1024, and 256 for "window"
     own: int = 128  # U: newest earlier items of the own sequence
     others: int = 64  # V: items of other sequences
+    recent: int = 64  # R: in "typed", so many of the newest items besides, whatever their key
     use_key_correlation: bool = True
     use_value_correlation: bool = True
 
@@ -109,7 +112,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "training.precision": ("float32", "bfloat16"),
 }
 _AT_LEAST: dict[str, float] = {
-    "visibility.window": 1, "visibility.own": 0, "visibility.others": 0,
+    "visibility.window": 1, "visibility.own": 0, "visibility.others": 0, "visibility.recent": 0,
     "encoder.width": 1, "encoder.blocks": 1, "encoder.heads": 1, "encoder.feed_forward": 1, "encoder.fusion": 1,
     "encoder.dropout": 0, "encoder.hide": 0, "encoder.slots": 1, "encoder.positions": 1, "encoder.time_modulus": 1,
     "encoder.knots": 1,
