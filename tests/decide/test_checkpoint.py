@@ -39,7 +39,7 @@ def model(threshold: float = 0.3, *settings: str) -> Trained:
     classes = [np.full((3, len(names)), 1 / len(names), np.float32) for names in VOCABULARY.labels]
     labels = np.zeros((2, len(classes)), np.int32)
     scores = Scores(np.array([0, 2, 3]), np.array([0.1, 0.2, 0.3], np.float32), tuple(classes))
-    part = SimpleNamespace(labels=labels, tangle_of=np.zeros(2, np.int32), time=None)
+    part = SimpleNamespace(labels=labels, tangle_of=np.zeros(2, np.int32), given=np.zeros(1, np.int64), time=None)
     kept = held_out(part, scores)
     config = Config(encoder=SMALL).override(settings)
     network = small_network(is_typed=config.visibility.rule == "typed").float()

@@ -43,7 +43,7 @@ def test_the_hash_changes_with_all_that_scores_depend_on() -> None:
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"none: no such model folder$"):
+    with pytest.raises(ModelError, match=r"none: no such model folder; kvec train writes one"):
         load_deployed(tmp_path / "none")
     with pytest.raises(ModelError, match=r"is not a kvec model: it holds no kvec\.json$"):
         load_deployed(tmp_path)

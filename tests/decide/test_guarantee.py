@@ -44,7 +44,7 @@ def test_errors_at_the_end_count_only_where_all_errors_do() -> None:
     early, error = (guarantee(both, Wish(kind, 0.12), 4) for kind in ("early error", "error"))
     assert early.n_passed > error.n_passed
     assert error.observed > 0.05
-    with pytest.raises(DataError, match=r"even at the end of every sequence 31\.8% .* on this data 3\d\.\d% can be"):
+    with pytest.raises(DataError, match=r"sequence 31\.8% .* with other data of this kind perhaps 3\d\.\d% can be"):
         guarantee(calibration(end_error=0.3), Wish("error", 0.12), 4)
 
 
@@ -88,6 +88,15 @@ def test_each_class_by_itself() -> None:
     assert "each of 1 classes" in promise.line() and "nothing is promised of 2 others" in promise.line()
     alone = guarantee(made, Wish("error", 0.12, per_class=True), 4, "label", {"a": 4})
     assert alone.n_passed >= promise.n_passed, "δ is shared among the classes"
+    assert "more than 4 labelled sequences; items" in promise.assumption, "none of a class is more than all"
+
+
+def test_the_most_of_each_class_are_assumed() -> None:
+    made = calibration(keys=2)
+    classes = {"a": 2, "b": 3, "c": 4, "d": 2}
+    promise = guarantee(made, Wish("error", 0.12, per_class=True), 4, "label", classes)
+    assert [each.is_promised for each in promise.classes] == [True, True, False, False]
+    assert "4 labelled sequences, nor more than 2 of class 'a', 3 of class 'b'; items" in promise.assumption
 
 
 def test_a_class_of_few_units_is_named() -> None:

@@ -18,29 +18,40 @@ from kvec.words.items import Decision, Reason
 
 
 def fed(monitor: Monitor, *parts: list[list[Decision]]) -> Monitor:
+    """Tangles one after the other, each of which ends."""
     for unit in [unit for part in parts for unit in part]:
         for decision in unit:
             monitor.observe(decision)
+        monitor.close(unit[0].tangle)
     return monitor
 
 
 def labelled(rng: np.random.Generator, risk: float, n: int, **changes: Any) -> Monitor:
     """A monitor that has heard the labels of n units, all of a unit right or wrong together."""
-    monitor = Monitor.of(watched(rng, **changes))
+    monitor = Monitor(watched(rng, **changes))
     for unit in units(rng, n):
         is_wrong = rng.random() < risk
         for one in unit:
             monitor.observe(one)
         for one in unit:
             assert monitor.observe_label(one.id, "other" if is_wrong else one.label)
+        monitor.close(unit[0].tangle)
     return monitor
 
 
 def test_few_false_alarms() -> None:
     rng = np.random.default_rng(0)
-    monitors = [fed(Monitor.of(watched(rng, 60)), units(rng, 150)) for _ in range(60)]
+    monitors = [fed(Monitor(watched(rng, 60)), units(rng, 150)) for _ in range(60)]
     assert sum(not monitor.status().holds for monitor in monitors) <= 8, "δ = 0.05: 3, and three standard deviations"
     assert all(monitor.status().n_units == 150 for monitor in monitors)
+
+
+def test_few_false_alarms_where_some_sequences_have_no_label() -> None:
+    """A promise counts labelled sequences, and decisions come of all: a tangle is over when it ends, not before."""
+    rng = np.random.default_rng(10)
+    monitors = [fed(Monitor(watched(rng, 60, most_keys=1)), units(rng, 150)) for _ in range(60)]
+    assert all(monitor.status().n_units == 150 for monitor in monitors)
+    assert sum(not monitor.status().holds for monitor in monitors) <= 8, "δ = 0.05: 3, and three standard deviations"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +64,7 @@ def test_few_false_alarms() -> None:
 )
 def test_what_changed_is_named(change: dict[str, Any], what: str) -> None:
     rng = np.random.default_rng(1)
-    monitor = fed(Monitor.of(watched(rng)), units(rng, 20), units(rng, 120, **change))
+    monitor = fed(Monitor(watched(rng)), units(rng, 20), units(rng, 120, **change))
     now = monitor.status()
     assert not now.holds and now.drift == 1
     assert what in {alarm.what for alarm in now.alarms}
@@ -74,7 +85,7 @@ def test_labels_raise_few_false_alarms() -> None:
     kept = watched(rng)
     n_false = 0
     for _ in range(200):
-        monitor = Monitor.of(kept)
+        monitor = Monitor(kept)
         for tangle in range(100):
             one = Decision(tangle, 0, 0, ("a",), (0.9,), 3, None, Reason.HALTED)
             monitor.observe(one)
@@ -84,10 +95,17 @@ def test_labels_raise_few_false_alarms() -> None:
     assert n_false <= 11, "half of δ is for errors: 5, and three standard deviations"
 
 
+def test_more_labels_than_the_promise_allows_for_do_not_break_the_bets() -> None:
+    """A bet that could lose more than all would have to be cut off at nothing, and be no fair bet any more."""
+    rng = np.random.default_rng(12)
+    capital = labelled(rng, 0.0, 1, most_keys=1).to_plain()["capital"]
+    assert len(capital) > 3 and all(0 < each * len(capital) < 1 for each in capital)
+
+
 def test_early_errors_need_what_would_have_been_said_at_the_end() -> None:
     rng = np.random.default_rng(4)
     for label_at_end, holds in (("other", False), ("a", True), (None, True)):
-        monitor = Monitor.of(watched(rng, kind="early error"))
+        monitor = Monitor(watched(rng, kind="early error"))
         for tangle in range(60):
             one = Decision(tangle, 0, 0, ("a",), (0.9,), 3, None, Reason.HALTED)
             monitor.observe(one)
@@ -105,7 +123,7 @@ def test_classes_of_which_nothing_is_promised_do_not_count() -> None:
 def test_tangles_are_compared_in_their_order_of_arrival() -> None:
     """Those whose decisions fall at once must not come first: they are not like the others."""
     rng = np.random.default_rng(6)
-    monitor = Monitor.of(watched(rng))
+    monitor = Monitor(watched(rng))
     first, second = units(rng, 2)
     monitor.arrived(0)
     monitor.arrived(0)
@@ -123,7 +141,7 @@ def test_tangles_are_compared_in_their_order_of_arrival() -> None:
 
 def test_blocks_of_time() -> None:
     rng = np.random.default_rng(7)
-    monitor = Monitor.of(watched(rng, block=60.0))
+    monitor = Monitor(watched(rng, block=60.0))
     for number, unit in enumerate(units(rng, 5)):
         for i, one in enumerate(unit):
             monitor.observe(replace(one, tangle=0, key=(number, i)), time=60.0 * number + 10 * i)  # type: ignore[arg-type]
@@ -138,23 +156,35 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MOST_OPEN", 3)
     monkeypatch.setattr(room, "MOST_AWAITED", 5)
     rng = np.random.default_rng(8)
-    monitor = Monitor.of(watched(rng))
+    monitor = Monitor(watched(rng))
     parts = units(rng, 20)
-    fed(monitor, [unit[:2] for unit in parts])
+    for one in [one for unit in parts for one in unit[:2]]:
+        monitor.observe(one)
     plain = monitor.to_plain()
     assert len(plain["open"]) == 3 and len(plain["awaited"]) == 5
     assert [monitor.observe_label(unit[0].id, "a") for unit in parts] == [False] * 18 + [True] * 2
     monitor.close()
     assert monitor.status().n_units == 3, "of the others nobody knows whether they were over"
-    silent = fed(Monitor.of(watched(rng), awaits_labels=False), parts)
+    silent = fed(Monitor(watched(rng), awaits_labels=False), parts)
     assert not silent.to_plain()["awaited"] and not silent.to_plain()["units"]
+
+
+def test_an_endless_tangle_holds_up_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MOST_OPEN", 3)
+    rng = np.random.default_rng(11)
+    monitor = Monitor(watched(rng), awaits_labels=False)
+    monitor.arrived("endless")
+    for number, unit in enumerate(units(rng, 20), 1):
+        fed(monitor, [unit])
+        assert len(monitor.to_plain()["units"]) <= 3
+        assert monitor.status().n_units == (number if number > 2 else 0), "given up, the endless one comes no more"
 
 
 def test_a_kept_monitor_goes_on() -> None:
     rng = np.random.default_rng(9)
     kept = watched(rng)
     parts = units(rng, 40, doubt=1.5)
-    whole, cut = Monitor.of(kept), Monitor.of(kept)
+    whole, cut = Monitor(kept), Monitor(kept)
     for number, unit in enumerate(parts):
         for i, one in enumerate(unit):
             if (number, i) == (17, 2):
@@ -163,10 +193,13 @@ def test_a_kept_monitor_goes_on() -> None:
                 monitor.observe(one)
                 if number % 2:
                     monitor.observe_label(one.id, "a")
+        for monitor in (whole, cut):
+            monitor.close(number)
+    assert whole.status().n_units == 40
     assert whole.status() == cut.status()
     assert whole.to_plain() == cut.to_plain()
 
 
 def test_a_promise_without_a_reference_cannot_be_watched() -> None:
     with pytest.raises(SettingError, match="keeps no calibration decisions to compare with"):
-        Monitor.of(promise())
+        Monitor(promise())

@@ -1,3 +1,5 @@
+from time import process_time
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,31 @@ def test_triggers_are_compared_on_sequences_that_they_were_not_fitted_on(model: 
     assert all(0 < each.hm < 1 and 0 < each.earliness < 1 for each in tried)
 
 
+@pytest.mark.parametrize("target", [{"cost_per_error": 1.0}, {"earliness": 1.0}])
+def test_where_waiting_costs_nothing_induction_reads_all(model: KVEC, held, target: dict[str, float]) -> None:
+    tuned = KVEC(**SMALL)
+    tuned.model_ = retune(model.model_, held, "induction", target)
+    decided = tuned.decision_frame(demo_traffic(40, seed=7))
+    assert (decided["n_observed"] == decided["length"]).all()
+
+
+def test_triggers_that_cannot_reach_a_target_are_left_out(model: KVEC, held) -> None:
+    stuck = {name: array for name, array in held.items() if name != "knots"}
+    stuck["halt"] = np.ones_like(held["halt"])  # at once or never
+    tried = compare_triggers(model.model_, stuck, {"earliness": 0.78})
+    assert [each.trigger for each in tried] == ["calibrated", "induction"]
+    blind = stuck | {"classes.0": np.full_like(held["classes.0"], 1 / held["classes.0"].shape[1])}
+    with pytest.raises(SettingError, match=r"earliness 0\.78 cannot be reached"):
+        compare_triggers(model.model_, blind, {"earliness": 0.78})
+
+
+def test_triggers_that_miss_a_wanted_earliness_are_left_out(model: KVEC, held) -> None:
+    late = retune(model.model_, held, "induction", {"earliness": 0.3})
+    assert late.readiness.trigger == "induction", "who names it gets the nearest"
+    tried = compare_triggers(model.model_, held, {"earliness": 0.3})
+    assert [each.trigger for each in tried] == ["hazard", "calibrated"], "its costs are too far apart there"
+
+
 def test_what_cannot_be_tuned_is_refused(model: KVEC, held) -> None:
     few = {name: array for name, array in held.items()}
     few["labels"] = np.where(np.arange(len(held["labels"]))[:, None] < 10, held["labels"], -1)
@@ -116,3 +143,23 @@ def test_streams_and_tables_say_the_same_of_logits_that_lie_far_apart(gap: float
     table = readiness.applied(Scores(np.array([0, 1]), np.zeros(1, np.float32), (shares,), None))
     stream = readiness.probabilities(0, logits, np.array([1]))
     assert stream == pytest.approx(table.classes[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("gap", [20.0, 25.0, 40.0])
+def test_streams_and_tables_are_certain_alike(gap: float) -> None:
+    """Single precision calls 1 what is nearly so; where θ is 1, a stream must halt there as well."""
+    logits = np.array([gap, 0.0, 0.5], np.float32)
+    shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    readiness = Readiness((Temperatures(np.ones((1, 2))),), "calibrated")
+    table = readiness.applied(Scores(np.array([0, 1]), np.zeros(1, np.float32), (shares[None],), None))
+    assert float(table.halt[0]) == readiness.after(np.append(np.float32(0), logits), 1, 3) == 1.0
+
+
+def test_a_long_sequence_is_heard_in_linear_time() -> None:
+    n = 300_000
+    shares = np.random.default_rng(0).dirichlet(np.ones(3), n).astype(np.float32)
+    scores = Scores(np.array([0, n]), np.zeros(n, np.float32), (shares,), None)
+    began = process_time()
+    heard = Readiness((), "calibrated").applied(scores)
+    assert process_time() - began < 2, "place by place it takes a minute"
+    assert (heard.halt == shares.max(axis=1)).all()

@@ -428,21 +428,42 @@ def test_a_stream_used_by_several_threads_says_so() -> None:
         stream.feed(FINE)
 
 
-@pytest.mark.parametrize("name", ["run", "book"])
+@pytest.mark.parametrize("name", ["run", "book", "decide"])
 def test_a_stream_interrupted_while_it_runs_takes_nothing_more(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the network, or in the middle of an item."""
+    """In the network, in the middle of an item, or before what the network said was told."""
     stream = opened()
-    runner = stream._engines[0].runner
+    engine = stream._engines[0]
+    places = {"run": (engine.runner.kernel, "run"), "book": (engine.runner, "_parts"), "decide": (engine, "_decide")}
 
     def interrupted(*given: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(*((runner.kernel, "run") if name == "run" else (runner, "_parts")), interrupted)
+        patch.setattr(*places[name], interrupted)
         stream.feed(FINE)
     for verb in (lambda: stream.feed(FINE), stream.tick, lambda: stream.end("t", "k"), stream.close):
         with pytest.raises(ModelError, match="interrupted in the middle of an item; go on from a saved state"):
             verb()
+
+
+def test_closings_that_an_interruption_kept_from_being_decided_are_decided_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where no item runs with them: the one that came goes past a sequence that is decided."""
+    model = changed(MODEL, "deciding.after_halt=drop")
+    stream = Stream(model, Limits(expiry=5.0), threshold=0.0, dtype=np.float64)
+    stream.feed(Item("t", "a", FINE.value, 0.0))
+    engine = stream._engines[0]
+    engine.threshold = 2.0
+    stream.feed_many([Item("t", "b", FINE.value, 1.0), Item("t", "a", FINE.value, 4.0)])
+
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(engine, "_decide", interrupted)
+        stream.feed(Item("t", "a", FINE.value, 8.0))
+    assert [one.key for one in stream.feed_many([])] == ["b"]
 
 
 def test_a_closed_stream_may_go_on(tmp_path: Path) -> None:

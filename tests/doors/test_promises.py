@@ -17,7 +17,7 @@ from kvec.decide.stream import Stream
 from kvec.doors.cli import run
 from kvec.doors.promises import Watcher, promise_lines
 from kvec.read.synthetic import demo_traffic
-from kvec.words.items import Item
+from kvec.words.items import Decision, Item, Reason
 from kvec.words.limits import Limits
 
 
@@ -93,6 +93,25 @@ def test_tangles_that_are_let_go_are_over(promised: Path) -> None:
     feed("b", 101.0)
     again = Watcher.of(stream, watcher.to_plain())
     assert again is not None and again.to_plain() == watcher.to_plain()
+
+
+def test_what_the_end_of_a_tangle_shows_is_told_once(promised: Path) -> None:
+    model = load_deployed(promised)
+    assert model.promised is not None
+    odd = replace(model.promised, reference={SURE: "0:500", LATE: "0:500"})  # none was ever so sure, or took so long
+    for is_told_by in ("look", "close"):
+        stream, watcher = Stream(model), Watcher(odd)
+        told = []
+        for number in range(60):
+            decision = Decision(number, 0, 0, ("web",), (0.999,), 50, None, Reason.HALTED)
+            watcher.arrived([Item(number, 0, {})])
+            told.append(watcher.observe([decision], None))
+            if is_told_by == "look":
+                told.append(watcher.look(stream))
+        told.append(watcher.close())
+        (warning,) = [line for line in told if line]
+        assert warning.startswith("warning: the promise does not hold any more: ")
+        assert (told[-1] == warning) == (is_told_by == "close")
 
 
 def test_blocks_without_times_are_not_watched(promised: Path) -> None:

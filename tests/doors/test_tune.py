@@ -6,7 +6,9 @@ from statistics import median
 import polars as pl
 import pytest
 
+from kvec.decide.deployed import load_deployed
 from kvec.doors.cli import run
+from kvec.doors.service.versions import Version
 from kvec.estimator import load
 from kvec.read.synthetic import demo_traffic
 
@@ -54,6 +56,27 @@ def test_what_it_was_tuned_on_flatters_but_may_tune_again(
     assert run(["tune", tuned, newer, "--trigger", "hazard", "-o", tuned]) == 0
     assert f"{tuned} holds a model, the one that was tuned, which is replaced" in capsys.readouterr().err
     assert "were used in training, validation or tuning" in refused("guarantee", tuned, newer, "--max-error", "0.5")
+
+
+@pytest.mark.parametrize("trigger", ["hazard", "calibrated"])
+def test_a_tuned_model_can_be_told_where_to_work(
+    place: Path, tmp_path: Path, trigger: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer, tuned = str(place / "newer.parquet"), tmp_path / "tuned"
+    assert run(["tune", str(place / "model"), newer, "--trigger", trigger, "-o", str(tuned)]) == 0
+    there = load(tuned, at={"earliness": 0.4}).model_.operating_point
+    assert load_deployed(tuned, {"earliness": 0.4}).operating_point == there
+    curve = Version.read(tuned).curve
+    assert len(curve) > 10 and curve[0]["earliness"] > 0.9 > 0.1 > curve[-1]["earliness"]
+    demo_traffic(6, seed=4).write_parquet(tmp_path / "few.parquet")
+    few = str(tmp_path / "few.parquet")
+    capsys.readouterr()
+    decided = []
+    for command in (["decide", str(tuned), few, "--format", "ndjson"], ["stream", str(tuned), few]):
+        assert run([*command, "--at", "earliness=0.4"]) == 0
+        rows = map(json.loads, capsys.readouterr().out.splitlines())
+        decided.append({row["id"]: row["n_observed"] for row in rows})
+    assert decided[0] == decided[1]
 
 
 def test_every_command_can_be_told_where_to_work(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,5 +158,6 @@ def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
 def validation_of(folder: Folder) -> dict[str, npt.NDArray[Any]]:
     """What was kept of the validation sequences."""
     kept = load_arrays(folder.files["validation.safetensors"])
-    kept.pop("seen", None)
+    for marks in ("seen", "tuned"):  # of sequences that it knows, which are others
+        kept.pop(marks, None)
     return kept

@@ -212,14 +212,16 @@ class Engine:
 
     def _run(self) -> list[Decision]:
         """Run the booked items as one block, and decide in the order of what happened."""
-        events, self._events = self._events, []
+        events = self._events
         if sum(isinstance(event, Booked) for event in events) != self.runner.n:
             raise ModelError(
                 "this stream was used by several threads at once, or interrupted in the middle of an item; go on from "
                 "a saved state, with one thread or an AsyncStream"
             )
         if not self.runner.n:
-            return self._settle([event for event in events if isinstance(event, Closed)])
+            decisions = self._settle([event for event in events if isinstance(event, Closed)])
+            self._events = []
+            return decisions
         said_of_all = self.runner.run()
         if self.listener is not None:
             self._tell_of(self.listener, events, said_of_all)
@@ -239,6 +241,7 @@ class Engine:
         decisions = self._decide(due)
         self._tell_closed(events)
         self.counters.evicted_items = self.arrivals.evicted_items
+        self._events = []  # where this was interrupted, nothing more is taken
         return decisions
 
     def _tell_of(self, listener: Listener, events: Sequence[Booked | Closed], said: npt.NDArray[Any]) -> None:
@@ -373,16 +376,10 @@ class Engine:
         """All that the engine remembers."""
         self.require_caught_up()
         facts, arrays = self.runner.to_plain()
-        held = [
-            [
-                tangle,
-                one.clock,
-                one.wall,
-                one.n,
-                [[t, n, item.key, item.value, item.is_end] for t, n, item, _ in one.heap],
-            ]
-            for tangle, one in self.held.items()
-        ]
+        held = []
+        for tangle, one in self.held.items():
+            waiting = [[t, n, item.key, item.value, item.is_end] for t, n, item, _ in one.heap]
+            held.append([tangle, one.clock, one.wall, one.n, waiting])
         counts = {"counters": dict(vars(self.counters)), "until": self.until, "n_waiting": self.n_waiting}
         return facts | {"held": held} | counts, arrays
 

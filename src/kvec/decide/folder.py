@@ -42,7 +42,8 @@ def read_folder(path: str | Path) -> Folder:
     """Read a model folder; a damaged, foreign or newer one is refused."""
     path = Path(path)
     if not path.is_dir():
-        raise ModelError(f"{path}: no such model folder")
+        what = "a file, not a model folder" if path.exists() else "no such model folder"
+        raise ModelError(f"{path}: {what}; kvec train writes one, and kvec demo --out demo writes demo/model")
     if not (path / "kvec.json").is_file():
         raise ModelError(f"{path} is not a kvec model: it holds no kvec.json")
     card = _read_json(path / "kvec.json")

@@ -101,7 +101,7 @@ def guarantee(
         wish.kind, label, wish.alpha, wish.confidence, wish.bound, dict(calibration.points[chosen]),
         len(calibration.points), n_passed, most_keys, sample.n_units, sample.n_sequences, sample.observed(chosen),
         upper, float(np.mean(calibration.stops[chosen] / calibration.length)), calibration.block,
-        _assumption(calibration, most_keys), by_class,
+        _assumption(calibration, most_keys, by_class), by_class,
     )  # fmt: skip
 
 
@@ -120,8 +120,9 @@ def _passed(sample: Sample, calibration: Calibration, wish: Wish) -> int:
     if not (n_passed := sample.n_passed(wish.bound, wish.alpha, wish.delta)):
         raise DataError(
             f"even at the end of every sequence {100 * sample.observed(0):.3g}% of {sample.n_sequences:,} are "
-            f"{KINDS[wish.kind]}, too many to promise {100 * wish.alpha:g}%; on this data "
-            f"{100 * sample.upper(0, wish.bound, wish.delta):.3g}% can be promised, with a better model less"
+            f"{KINDS[wish.kind]}, too many to promise {100 * wish.alpha:g}%; with other data "
+            f"of this kind perhaps {100 * sample.upper(0, wish.bound, wish.delta):.3g}% can be promised, with a better "
+            "model less"
         )
     return n_passed
 
@@ -170,13 +171,16 @@ def _too_many_keys(sample: Sample) -> str:
     )
 
 
-def _assumption(calibration: Calibration, most_keys: int) -> str:
+def _assumption(calibration: Calibration, most_keys: int, by_class: Sequence[ClassPromise]) -> str:
     unit = calibration.units
     if calibration.block is not None:
         unit += (
             ", by the first item of each sequence, taken to be independent of each other though one stream made them,"
         )
+    fewer = [each for each in by_class if each.is_promised and each.most_keys < most_keys]
+    own = ", nor more than " + ", ".join(f"{each.most_keys:,} of class {each.name!r}" for each in fewer)
     return (
         f"new {unit} come from the same distribution as those of the calibration, independently of each other, and "
-        f"none holds more than {most_keys:,} labelled sequences; items of decided sequences are kept as context"
+        f"none holds more than {most_keys:,} labelled sequences{own if fewer else ''}; items of decided sequences are "
+        "kept as context"
     )

@@ -1,7 +1,7 @@
 """The sequences that a model was not trained on, as arrays: what validation, tuning and promises are reckoned from.
 
 Names: `offsets` (S + 1), `halt` (N), `classes.0`, `classes.1`, … (N, classes), `labels` (S, label columns; -1 unknown),
-`tangle` (S), and where there are any `knots` (N, P) and `elapsed` (N), seconds since the sequence began.
+`tangle` (S, as given), and where there are any `knots` (N, P) and `elapsed` (N), seconds since the sequence began.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ PER_SEQUENCE = ("labels", "tangle")
 def held_out(tangles: Tangles, scores: Scores) -> Arrays:
     """The arrays of some tangles and what the network says of them."""
     kept: Arrays = {
-        "offsets": scores.offsets, "halt": scores.halt, "labels": tangles.labels, "tangle": tangles.tangle_of,
+        "offsets": scores.offsets, "halt": scores.halt, "labels": tangles.labels,
+        "tangle": tangles.given[tangles.tangle_of],
         **{f"classes.{i}": probabilities for i, probabilities in enumerate(scores.classes)},
     }  # fmt: skip
     if scores.knots is not None:

@@ -17,7 +17,7 @@ from kvec.decide.promise import Promise
 from kvec.words.errors import SettingError
 from kvec.words.items import Decision, Reason
 
-MOST_OPEN = 10_000  # units that are gathered at once; of more, the oldest is not compared
+MOST_OPEN = 100_000  # units that are gathered, or wait for older ones; of more, the oldest is not compared
 MOST_AWAITED = 100_000  # decisions whose labels are waited for; of more, the oldest are given up
 _STAKES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # λ of the bets that the risk is above α, as far as 1/α allows
 
@@ -66,7 +66,10 @@ class _Unit:
 
 
 class Monitor:
-    """Watches the decisions of a stream; plain data, so that it can be kept beside one."""
+    """Watches the decisions of a stream; plain data, so that it can be kept beside one.
+
+    Where labels never come, it need not remember the decisions that would await them.
+    """
 
     def __init__(self, promise: Promise, awaits_labels: bool = True) -> None:
         if promise.reference is None:
@@ -83,11 +86,6 @@ class Monitor:
         self._alarms: list[Alarm] = []
         self._n = dict.fromkeys(("decisions", "opened", "next", "units", "labelled", "drawn"), 0)
         self._block: int | None = None  # the newest
-
-    @classmethod
-    def of(cls, promise: Promise, awaits_labels: bool = True) -> Monitor:
-        """One that has seen nothing yet; it need not remember decisions whose labels never come."""
-        return cls(promise, awaits_labels)
 
     def arrived(self, tangle: str | int) -> None:
         """An item of this tangle has come.
@@ -116,8 +114,6 @@ class Monitor:
         self._n["decisions"] += 1
         if self._awaits_labels:
             self._await(decision, number)
-        if self.promise.block is None and unit.n >= self.promise.most_keys:
-            self.close(decision.tangle)
 
     def close(self, tangle: str | int | None = None) -> None:
         """A tangle is over, and compared when those before it are. Without a name: all that is open."""
@@ -183,11 +179,11 @@ class Monitor:
         return f"b{self._block}"  # what comes late counts where the clock is
 
     def _begin(self, name: str) -> None:
-        """Open a unit; one too many, and the oldest is given up."""
+        """Open a unit; one too many, and the oldest, which those after it wait for, is given up."""
         self._open[name] = self._n["opened"]
         self._units[self._n["opened"]] = _Unit()
         self._n["opened"] += 1
-        if len(self._open) > MOST_OPEN:
+        if self._n["opened"] - self._n["next"] > MOST_OPEN:
             oldest = self._open.pop(next(iter(self._open)))
             self._units[oldest].is_compared = True
             self._count(oldest)
@@ -241,9 +237,9 @@ class Monitor:
         if not unit.n_labelled:
             return
         self._n["labelled"] += 1
-        excess = (unit.n_lost - promise.alpha * unit.n_labelled) / promise.most_keys
+        excess = (unit.n_lost - promise.alpha * unit.n_labelled) / max(promise.most_keys, unit.n_labelled)
         self._capital = [
-            min(capital * max(1 + stake * excess, 0.0), MOST)
+            min(capital * (1 + stake * excess), MOST)
             for capital, stake in zip(self._capital, self._stakes, strict=True)
         ]
         self._largest = max(self._largest, sum(self._capital))

@@ -43,7 +43,8 @@ class Readiness:
         if self.trigger == "induction" and n_observed not in self.gains:
             return 0.0
         shares = self.probabilities(0, said[None, 1 : 1 + n_classes], np.array([n_observed]))
-        return float(self._score(shares, n_observed)[0])
+        rounded = shares.astype(np.float32)  # as batch evaluation rounds them
+        return float(rounded.max() if self.trigger == "calibrated" else self._is_no_gain(rounded, n_observed)[0])
 
     def probabilities(self, column: int, logits: npt.NDArray[Any], place: Ints) -> Floats:
         """(N, classes) calibrated probabilities of a label column, of items at a place of their sequences."""
@@ -62,19 +63,18 @@ class Readiness:
             )
         if self.trigger == "hazard":
             return replace(scores, classes=classes, untempered=untempered)
+        if self.trigger == "calibrated":
+            return replace(scores, classes=classes, halt=classes[0].max(axis=1), untempered=untempered)
         halt = np.zeros(len(place), np.float32)
-        asked = np.unique(place) if self.trigger == "calibrated" else np.array(sorted(self.gains), np.int64)
-        for n in asked:
+        for n in self.gains:
             rows = np.flatnonzero(place == n)
-            halt[rows] = self._score(classes[0][rows].astype(np.float64), int(n))
+            halt[rows] = self._is_no_gain(classes[0][rows], n)
         return replace(scores, classes=classes, halt=halt, untempered=untempered)
 
-    def _score(self, shares: Floats, n_observed: int) -> Floats:
-        if self.trigger == "calibrated":
-            largest: Floats = shares.max(axis=1)
-            return largest
+    def _is_no_gain(self, shares: npt.NDArray[np.float32], n_observed: int) -> npt.NDArray[np.bool_]:
         weights, constant = self.gains[n_observed]
-        return (features(shares) @ weights + constant >= 0).astype(np.float64)
+        is_none: npt.NDArray[np.bool_] = features(shares.astype(np.float64)) @ weights + constant >= 0
+        return is_none
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for a model's card."""

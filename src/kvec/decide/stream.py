@@ -237,7 +237,8 @@ class Stream:
         """
         model = deployed(model)
         old = self._engines[-1]
-        old.require_caught_up()
+        for engine in self._engines:
+            engine.require_caught_up()
         if model.has_time != old.model.has_time:
             which = ("needs times, which", "do not carry") if model.has_time else ("knows no times, which", "carry")
             raise SettingError(f"the newer model {which[0]} this stream's items {which[1]}; start a new stream")

@@ -88,7 +88,7 @@ class Watcher:
 
     def __init__(self, promise: Promise, kept: Mapping[str, Any] | None = None, awaits_labels: bool = False) -> None:
         self._tangles: dict[TangleId, None] = {}  # that are not over yet
-        self._monitor = Monitor.of(promise, awaits_labels)
+        self._monitor = Monitor(promise, awaits_labels)
         if kept is not None:
             self._tangles = dict.fromkeys(kept["tangles"])
             self._monitor = Monitor.from_plain(promise, kept["monitor"])
@@ -108,11 +108,12 @@ class Watcher:
             self._tangles[tangle] = None
             self._monitor.arrived(tangle)
 
-    def look(self, stream: Stream) -> None:
-        """Tangles that the stream has let go of are over."""
+    def look(self, stream: Stream) -> str:
+        """Tangles that the stream has let go of are over; what must be said, if anything."""
         for tangle in [tangle for tangle in self._tangles if not stream.watches(tangle)]:
             del self._tangles[tangle]
             self._monitor.close(tangle)
+        return self._warning()
 
     def observe(self, decisions: Sequence[Decision], time: float | None) -> str:
         """Take decisions that fell when the items' clock was at `time`; what must be said, if anything."""
@@ -120,10 +121,7 @@ class Watcher:
             return ""
         for decision in decisions:
             self._monitor.observe(decision, time)
-        if self._is_told or (now := self._monitor.status()).holds:
-            return ""
-        self._is_told = True
-        return f"warning: {now.line()}"
+        return self._warning()
 
     def label(self, decision_id: str, label: str) -> bool:
         """Take the true label of a decision; whether it was waited for."""
@@ -133,10 +131,11 @@ class Watcher:
         """How things stand."""
         return self._monitor.status()
 
-    def close(self) -> None:
-        """Nothing more comes of any tangle."""
+    def close(self) -> str:
+        """Nothing more comes of any tangle; what must be said, if anything."""
         self._tangles.clear()
         self._monitor.close()
+        return self._warning()
 
     def line(self) -> str:
         """How things stand."""
@@ -145,3 +144,10 @@ class Watcher:
     def to_plain(self) -> dict[str, Any]:
         """Plain data that can be kept with the stream."""
         return {"tangles": list(self._tangles), "monitor": self._monitor.to_plain()}
+
+    def _warning(self) -> str:
+        """That the promise does not hold any more, once."""
+        if self._is_told or (now := self._monitor.status()).holds:
+            return ""
+        self._is_told = True
+        return f"warning: {now.line()}"

@@ -9,13 +9,14 @@ import numpy as np
 
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import Arrays, prefixes_of, scores_of, some_of
-from kvec.decide.operating import OWN_WORD, Held, OperatingPoint, require_turnable
+from kvec.decide.operating import OWN_WORD, REACH, Held, OperatingPoint, require_turnable
 from kvec.decide.readiness import TRIGGERS, Readiness
 from kvec.decide.targets import COSTS, Target, require_target, with_classes
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.calimera import Calimera
 from kvec.decide.unknown import Unknown, parted
-from kvec.report.metrics import harmonic_mean, harmonic_means
+from kvec.learn.choosing import trigger_curve
+from kvec.report.metrics import harmonic_mean
 from kvec.words.errors import DataError, SettingError
 
 DOUBT = 10.0  # sequences that speak for the network's own word, beside those that are held out
@@ -52,9 +53,7 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
     readiness = Readiness(temperatures(held), trigger)
     if trigger == "induction":
         readiness, target = _induced(readiness, held, target), {"threshold": OWN_WORD}
-    if trigger != "hazard":
-        held = {name: array for name, array in held.items() if name != "knots"}
-        held["halt"] = readiness.applied(scores_of(held)).halt
+    held = _heard(readiness, held)
     seen = Held.of(held)
     stands = model.config.training.delay_cost if model.delay_cost is None else model.delay_cost
     now = OperatingPoint(model.threshold, None if seen.knots is None else stands)
@@ -66,7 +65,10 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
 
 
 def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:
-    """Every trigger that can aim at this, fitted on one half of the tangles and measured on the other, both ways."""
+    """Every trigger that reaches this, fitted on one half of the tangles and measured on the other, both ways.
+
+    Where none does, the last says why.
+    """
     model, (target, _) = replace(model, unknown=Unknown()), parted(with_classes(target, model.vocabulary.labels[0]))
     is_known, is_even = held["labels"][:, 0] >= 0, held["tangle"] % 2 == 0
     if (n := min(int(is_known[is_even].sum()), int(is_known[~is_even].sum()))) < FEWEST:
@@ -74,22 +76,15 @@ def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried
             f"triggers are compared on halves of the tangles, and one half has {n} labelled sequences; give {FEWEST} "
             "or more in each, or name a trigger, such as --trigger hazard"
         )
-    found = []
+    halves = [(some_of(held, half), some_of(held, ~half)) for half in (is_even, ~is_even)]
+    found, why_not = [], None
     for trigger in (each for each in TRIGGERS if not _unusable(each, target)):
-        results = []
-        for fitted, measured in ((is_even, ~is_even), (~is_even, is_even)):
-            turned = retune(model, some_of(held, fitted), trigger, target)
-            rest = some_of(held, measured)
-            if trigger != "hazard":
-                rest = {name: array for name, array in rest.items() if name != "knots"}
-                rest["halt"] = turned.readiness.applied(scores_of(rest)).halt
-            seen = Held.of(rest)
-            stops = seen.stops(turned.operating_point)
-            right, late = float(seen.accuracy(stops)), float(seen.earliness(stops))
-            cost = float(seen.cost(stops, target)) if set(target) & set(COSTS) else 0.0
-            results.append((right, late, harmonic_mean(right, late), cost))
-        right, late, hm, cost = (float(value) for value in np.mean(results, axis=0))
-        found.append(Tried(trigger, right, late, hm, cost if set(target) & set(COSTS) else None))
+        try:
+            found.append(_tried(model, halves, trigger, target))
+        except SettingError as error:  # perhaps another trigger reaches the target
+            why_not = error
+    if why_not is not None and not found:
+        raise why_not
     return found
 
 
@@ -98,6 +93,38 @@ def best_of(tried: Sequence[Tried], target: Target) -> Tried:
     if any(each.cost is not None for each in tried):
         return min(tried, key=lambda each: each.cost or 0.0)
     return max(tried, key=lambda each: each.accuracy if "earliness" in target else each.hm)
+
+
+def _tried(model: Trained, halves: Sequence[tuple[Arrays, Arrays]], trigger: str, target: Target) -> Tried:
+    """A trigger fitted on the first of each two and measured on the second; one that misses the target is refused."""
+    results = []
+    for fitted, measured in halves:
+        turned = retune(model, fitted, trigger, target)
+        _require_near(turned, target)
+        seen = Held.of(_heard(turned.readiness, measured))
+        stops = seen.stops(turned.operating_point)
+        right, late = float(seen.accuracy(stops)), float(seen.earliness(stops))
+        cost = float(seen.cost(stops, target)) if set(target) & set(COSTS) else 0.0
+        results.append((right, late, harmonic_mean(right, late), cost))
+    right, late, hm, cost = (float(value) for value in np.mean(results, axis=0))
+    return Tried(trigger, right, late, hm, cost if set(target) & set(COSTS) else None)
+
+
+def _heard(readiness: Readiness, held: Arrays) -> Arrays:
+    """The sequences with the scores of a trigger; a dial turns the learned one alone."""
+    if readiness.trigger == "hazard":
+        return held
+    kept = {name: array for name, array in held.items() if name != "knots"}
+    return kept | {"halt": readiness.applied(scores_of(kept)).halt}
+
+
+def _require_near(model: Trained, target: Target) -> None:
+    """Refuse a point that is far from a wanted earliness even on the sequences that it was fitted on."""
+    if "earliness" in target:
+        seen = Held.of(model.validation)
+        late = float(seen.earliness(seen.stops(model.operating_point)))
+        if abs(late - target["earliness"]) > REACH:
+            raise SettingError(f"earliness {target['earliness']:g} cannot be reached: the nearest here is {late:.3f}")
 
 
 def _unusable(trigger: str, target: Target) -> str:
@@ -122,12 +149,11 @@ def _induced(readiness: Readiness, held: Arrays, target: Target) -> Readiness:
     if set(target) & set(COSTS):
         cost = target.get("cost_per_item", 0.0) / target["cost_per_error"] * trigger.typical
     else:
-        settings = trigger.settings()
-        stops = trigger.sweep(known, settings)
-        late = np.mean(stops / known.length, axis=1)
-        right = np.array([np.mean(known.predicted(row) == known.truth) for row in stops])
-        worth = -np.abs(late - target["earliness"]) if target else harmonic_means(right, late)
-        cost = float(settings[np.argmax(worth)])
-    weights = trigger.induce(np.array([cost / trigger.typical]))
-    gains = {int(n): (w.slope[:, 0], float(w.level[0])) for n, w in zip(trigger.steps, weights, strict=True)}
+        curve = trigger_curve(trigger, known)
+        place = np.abs(curve.earliness - target["earliness"]).argmin() if target else curve.best()
+        cost = float(curve.setting[place])
+    gains = {}
+    if cost > 0:  # else all is read
+        weights = trigger.induce(np.array([cost / trigger.typical]))
+        gains = {int(n): (w.slope[:, 0], float(w.level[0])) for n, w in zip(trigger.steps, weights, strict=True)}
     return replace(readiness, temperatures=(trigger.temperatures, *readiness.temperatures[1:]), gains=gains)

@@ -26,7 +26,7 @@ Validation = Tangles | Sequence[Callable[[], Tangles]]  # in memory, or parts th
 
 def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
     """The labelled sequences' scores as the report room reads them."""
-    held = held_out(tangles, scores) | {"tangle": tangles.given[tangles.tangle_of]}
+    held = held_out(tangles, scores)
     if scores.untempered is not None:
         held["untempered"] = scores.untempered[column].max(axis=1, initial=0.0)
     return traces_of(held, column)
