@@ -7,6 +7,7 @@ INSTALL := pip install --quiet --disable-pip-version-check --no-compile# Python 
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')# of tests; many wait for processes that they start
 DATA ?= demo/train.parquet
 SCHEMA ?=
+unexport PYTHONDONTWRITEBYTECODE# else every process compiles PyTorch anew, which takes longer than most of them
 
 .PHONY: help setup demo test check format bench flink audit clean
 
@@ -26,7 +27,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt $(wildcard src/kvec/*/*.c src/kvec/*/*.h)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"kvec needs Python 3.11 or later, not {v[0]}.{v[1]}; say which with: make PYTHON=python3.12")'
 	@echo "installing into $(VENV); the first time this takes some minutes"
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --upgrade-deps $(VENV)
 	$(BIN)/python -m $(INSTALL) -c constraints.txt -e ".[dev]"
 	@touch $(READY)
 
@@ -54,7 +55,7 @@ bench: $(READY)
 flink: .venv-flink/.ready
 
 .venv-flink/.packages: constraints-flink.txt
-	$(PYTHON) -m venv .venv-flink
+	$(PYTHON) -m venv --upgrade-deps .venv-flink
 	.venv-flink/bin/python -m $(INSTALL) -r constraints-flink.txt
 	@touch .venv-flink/.packages
 
@@ -64,7 +65,8 @@ flink: .venv-flink/.ready
 
 audit: $(READY)
 	$(BIN)/python -m $(INSTALL) pip-audit
-	@$(BIN)/pip-audit --skip-editable --progress-spinner off $(if $(OSV),-s osv --osv-url "$(OSV)") || { echo "it found something, or could not ask: it needs pypi.org, or OSV=http://mirror/v1/query"; exit 1; }
+	@$(BIN)/python -m pip --disable-pip-version-check freeze --all --exclude-editable | sed 's/+[a-z0-9.]*$$//' > $(VENV)/installed.txt
+	@$(BIN)/pip-audit --strict --no-deps --disable-pip -r $(VENV)/installed.txt --progress-spinner off $(if $(OSV),-s osv --osv-url "$(OSV)") || { echo "it found something, or could not ask about each: it needs pypi.org, or OSV=http://mirror/v1/query"; exit 1; }
 
 clean:
 	rm -rf $(VENV) .venv-flink demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

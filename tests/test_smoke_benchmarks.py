@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
-PATIENCE = 300  # seconds; machines may be busy
+PATIENCE = 900  # seconds; machines may be busy
 
 
 def run(script: str, *options: str) -> Any:

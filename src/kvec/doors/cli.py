@@ -286,7 +286,7 @@ def datasets(
         print(datasets_text(found))
 
 
-@app.command(epilog="Example: [bold]kvec demo --out demo --seconds 8[/bold]")
+@app.command(epilog="Examples: [bold]kvec demo --out demo --seconds 8[/bold], [bold]kvec demo --captures made[/bold]")
 def demo(
     out: Annotated[Path, Option(metavar="FOLDER", help="Where data, model and report are left.")] = Path("demo"),
     seconds: Annotated[float, Option(help="How long each replayed tangle takes in a terminal.")] = 8.0,
@@ -295,8 +295,19 @@ def demo(
     web: Annotated[bool, Option("--web", help="Show unseen traffic on a page at once.")] = False,
     port: Annotated[int, Option(help="With --web: where the page is served; 0: any that is free.")] = 8765,
     opens: Annotated[bool, Option("--open/--no-open", help="With --web: open the page in a browser.")] = True,
+    captures: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Only make labelled captures here, for kvec train and kvec watch."),
+    ] = None,
 ) -> None:
     """Make tangled traffic, train on it, and watch decisions appear while unseen items flow by."""
+    if captures is not None:
+        if web:
+            raise SettingError("--captures and --web were both given; each is a demo of its own")
+        from kvec.doors.demo_captures import make_captures
+
+        print(make_captures(captures))
+        return
     if web:
         raise typer.Exit(serve_demo(out, port, opens))
     from kvec.doors.demo import run_demo

@@ -19,7 +19,7 @@ from kvec.doors.fleet.leases import Lease, LeaseLost, Leases
 from kvec.doors.fleet.link import Link
 from kvec.doors.fleet.sink import FencedSink
 from kvec.doors.fleet.states import States, packed, resumed
-from kvec.doors.messages import say
+from kvec.doors.messages import is_told, say
 from kvec.doors.promises import Watcher
 from kvec.doors.succeeding import require_same_items
 from kvec.doors.writing import decision_row
@@ -30,7 +30,6 @@ from kvec.words.items import Decision, Item
 from kvec.words.limits import Limits
 
 MOST_ROWS = 1024  # items that are taken together at the most
-TOLD = 5  # broken items that are told one by one
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,8 @@ class Work:
         now = self._intake.now()
         wall = self._wall if now is None else now
         await self._send(self.stream.tick(wall if self._manner.by_wall else None, wall))
-        if self._watcher is not None:
-            self._watcher.look(self.stream)
+        if self._watcher is not None and (warning := self._watcher.look(self.stream)):
+            say(f"partition {self.number}: {warning}")
 
     def is_due(self) -> bool:
         """Whether it is time to keep a state."""
@@ -227,7 +226,7 @@ class Work:
     def _letter(self, one: Message, problem: DataError) -> bytes:
         place = f"{self._subjects.items(self.number)}, message {one.number}"
         count = self._tally.letters + 1
-        if count <= TOLD or str(count).strip("0") == "1":
+        if is_told(count):
             say(f"{place}: {problem}")
         raw = one.content[: self._most_bytes].decode("utf-8", "backslashreplace")
         return _line({"place": place, "number": one.number, "problem": str(problem), "raw": raw})

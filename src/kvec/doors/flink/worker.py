@@ -17,11 +17,11 @@ from kvec.doors.flink.keeping import Keeper, Told
 from kvec.doors.flink.parting import Parting, bad_line, written
 from kvec.doors.flink.slices import Endings, Slices
 from kvec.doors.flink.watching import Manner, Watcher
+from kvec.doors.messages import is_told
 from kvec.doors.writing import decision_row
 from kvec.words.extras import need
 from kvec.words.limits import Limits
 
-SAID = 5  # rows that cannot be used and are logged, before every tenth power
 END = (1 << 62) - 1  # milliseconds: no event time but the end of all input is as late
 
 
@@ -142,7 +142,7 @@ class Deciding(_Function):
             if self._bad is not None:
                 yield self._bad, bad_line(row, problem)
             self._n_bad += 1
-            if self._n_bad <= SAID or str(self._n_bad).strip("0") == "1":
+            if is_told(self._n_bad):
                 _LOG.warning("a row cannot be used: %s (%d so far)", written(problem), self._n_bad)
 
 
