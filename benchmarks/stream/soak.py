@@ -50,7 +50,7 @@ def main() -> None:
     for number in range(n_lines):
         wall, cpu, behind = [], [], []
         until = begin + (number + 1) * seconds
-        while (now := time.perf_counter()) < until:
+        while (now := time.perf_counter()) < until or not wall:
             due = int((now - begin) * rate) - taken
             if due <= 0:
                 time.sleep(0.0005)

@@ -124,6 +124,7 @@ def test_the_keyboard_is_enough(serve: Serve, visit: Visit) -> None:
     service = serve()
     page = visit(service)
     play_out(page, service)
+    page.locator("#announce").click()  # on a slow machine decisions may be told before the look below
     names = shown(page, "page.store.rows.filter(Boolean).map((lane) => lane.key)")
     page.focus("#river")
     page.keyboard.press("ArrowDown")

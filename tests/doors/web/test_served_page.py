@@ -274,6 +274,7 @@ def test_what_is_not_known_looks_so(start: Serve, opened: Callable[..., Page], l
     expect(page.locator("#classes li", has_text="unknown").locator("b")).to_have_text(str(len(unknown)))
     one = unknown[-1]
     words = f"unknown (closest: {one['label']} {percent(one['probability'])})"
+    page.locator("#announce").click()  # on a slow machine decisions may be told before the look below
     open_lane(page, one["key"])
     expect(page.locator("#key-verdict")).to_contain_text(words)
     expect(page.locator("#live")).to_contain_text(words)

@@ -35,17 +35,19 @@ function cellsOf(store, lane) {
   return [String(lane.key), String(lane.count), score, label, decision ? afterItems(decision) : "still reading"];
 }
 
-/** Tells decisions one after the other, and how many others there were meanwhile; or none of them. */
+/** Tells decisions one after the other, and how many others there were meanwhile; or none of them. What a person asked for is told at once, and decisions wait until it was heard. */
 class Announcer {
   isMuted = false;
   #waiting = [];
+  #labels = [];
   #timer = null;
 
   /** Take decisions to be told. */
   add(decisions, labels) {
     if (this.isMuted) return;
     this.#waiting.push(...decisions);
-    if (this.#timer === null && this.#waiting.length) this.#tell(labels);
+    this.#labels = labels;
+    if (this.#timer === null) this.#tell();
   }
 
   /** Tell no decisions from now on, or tell them again. */
@@ -57,18 +59,20 @@ class Announcer {
   /** Say something else now. */
   say(text) {
     byId("live").textContent = text;
-  }
-
-  #tell(labels) {
-    const last = this.#waiting.at(-1);
-    const others = this.#waiting.length - 1;
-    const more = others ? `, and ${others} other key${others === 1 ? " was" : "s were"} decided` : "";
-    this.say(`${last.lane.key} is ${labelText(labels, last)}, ${afterItems(last)}${more}.`);
-    this.#waiting = [];
+    clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.#timer = null;
-      this.add([], labels);
+      this.#tell();
     }, PAUSE);
+  }
+
+  #tell() {
+    const last = this.#waiting.at(-1);
+    if (!last) return;
+    const others = this.#waiting.length - 1;
+    const more = others ? `, and ${others} other key${others === 1 ? " was" : "s were"} decided` : "";
+    this.#waiting = [];
+    this.say(`${last.lane.key} is ${labelText(this.#labels, last)}, ${afterItems(last)}${more}.`);
   }
 }
 
