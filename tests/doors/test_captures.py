@@ -213,8 +213,14 @@ def test_a_folder_per_class_is_split_by_capture(model: Path, capsys: pytest.Capt
     assert "say --labels by-file, by-folder or FILE" in capsys.readouterr().err
     arguments += ["--labels", "by-folder"]
     assert run([*arguments, "--json"]) == 0
-    measured = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    measured = json.loads(said.out)
     assert measured["accuracy"] > 0.7, "very few flows, and half of them would be chance"
+    assert "groups side by side at random, as in training; --as-it-is measures items as they come" in said.err
+    assert run([*arguments, "--json", "--as-it-is"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["n_tangles"] > measured["n_tangles"], "each capture is a tangle"
+    assert "side by side" not in said.err
 
 
 def test_a_file_per_class_is_split_by_flow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

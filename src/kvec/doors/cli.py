@@ -49,6 +49,14 @@ app = typer.Typer(
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="A folder that kvec train has written.")]
 Json = Annotated[bool, Option("--json", help="Print one JSON object, and nothing else on the standard output.")]
+Retangle = Annotated[
+    bool,
+    Option(
+        "--retangle/--as-it-is",
+        help="Make tangles as in training where the schema says how; or take items as they come, as kvec stream and "
+        "kvec watch do.",
+    ),
+]
 Labels = Annotated[
     Path | None,
     Option(
@@ -132,6 +140,7 @@ def evaluate(
     as_json: Json = False,
     report: Annotated[Path | None, Option(metavar="FILE", help="Write a report with curves as one HTML file.")] = None,
     labels: Labels = None,
+    retangle: Retangle = True,
     at: At = None,
     device: Device = "auto",
 ) -> None:
@@ -139,7 +148,7 @@ def evaluate(
     from kvec.doors.writing import require_place
 
     require_place(report, (".html", ".htm"))
-    from kvec.doors.doubts import flattering, unknown_values
+    from kvec.doors.doubts import flattering, unknown_values, unlike_streams
     from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
@@ -153,14 +162,15 @@ def evaluate(
     training = None
     if part is not None:
         table, training = take_part(table, loaded.model_.split, part, model)
-    tangles = loaded.tangles(table)
+    tangles = loaded.tangles(table, retangle)
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
-    evaluations = evaluate_model(loaded, tangles, scores, None if training is None else loaded.tangles(training))
+    seen = None if training is None else loaded.tangles(training, retangle)
+    evaluations = evaluate_model(loaded, tangles, scores, seen)
     doubts = flattering(table.frame, loaded.model_, data, part)
     deployed = loaded.deployed()
     told = (*promise_lines(deployed), *unknown_lines(deployed.unknown))
-    for doubt in (*told, *doubts, *unknown_values(tangles, loaded.model_)):
+    for doubt in (*told, *doubts, *unlike_streams(loaded.model_, retangle), *unknown_values(tangles, loaded.model_)):
         say(doubt)
     if report is not None:
         facts = {"data": str(data), "part": part or "all", "sequences": tangles.n_sequences, "items": tangles.n_items}
@@ -190,14 +200,7 @@ def decide(
         str | None,
         Option("--format", metavar="table|ndjson", help="What is printed: a table in a terminal, else NDJSON."),
     ] = None,
-    retangle: Annotated[
-        bool,
-        Option(
-            "--retangle/--as-it-is",
-            help="Make tangles as in training where the schema says how; or take items as they come, as kvec stream "
-            "does.",
-        ),
-    ] = True,
+    retangle: Retangle = True,
     at: At = None,
     device: Device = "auto",
 ) -> None:

@@ -40,6 +40,18 @@ def unknown_values(tangles: Tangles, model: Trained) -> list[str]:
     return said
 
 
+def unlike_streams(model: Trained, is_retangled: bool) -> list[str]:
+    """A sentence where the tangles that were measured are made ones, which a stream of the same items does not have."""
+    tangling = model.schema.tangling
+    if tangling is None or not is_retangled:
+        return []
+    what = "groups" if tangling.of == "group" else "sequences"
+    return [
+        f"measured with {tangling.number} {what} side by side at random, as in training; --as-it-is measures items as "
+        "they come, as kvec stream and kvec watch meet them"
+    ]
+
+
 def flattering(frame: pl.DataFrame, model: Trained, data: object, part: str | None = None) -> list[str]:
     """A warning where figures on a frame flatter a model, since training, validation or tuning has used it.
 
