@@ -2,6 +2,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib import image
 from tests.report import made
 
 from kvec.report import canvas, curves, pictures, trust
@@ -120,3 +121,14 @@ def test_saving_writes_whole_files_of_two_kinds(tmp_path) -> None:
     with pytest.raises(SettingError, match="cannot be written"):
         canvas.save(figure, tmp_path / "missing" / "a.png")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "a.svg"]
+
+
+def test_few_colours_are_enough_for_a_png(tmp_path) -> None:
+    figure = pictures.draw_earliness(np.linspace(0, 1, 50), np.arange(50) % 3 > 0)
+    canvas.save(figure, tmp_path / "few.png")
+    with canvas.styled():
+        figure.savefig(tmp_path / "all.png")
+    few, all_of_them = (image.imread(tmp_path / f"{name}.png")[..., :3] for name in ("few", "all"))
+    assert few.shape == all_of_them.shape
+    assert np.abs(few - all_of_them).mean() < 0.002
+    assert (tmp_path / "few.png").stat().st_size < 0.6 * (tmp_path / "all.png").stat().st_size

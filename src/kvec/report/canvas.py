@@ -72,7 +72,8 @@ def save(figure: Figure, path: str | Path) -> None:
     kind = Path(path).suffix.lower().lstrip(".")
     if kind not in ("svg", "png"):
         raise SettingError(f"{path}: a picture is written as .svg or .png; give it one of these endings")
-    write_whole(path, _rendered(figure, kind))
+    content = _rendered(figure, kind)
+    write_whole(path, content if kind == "svg" else _in_few_colours(content))
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
@@ -120,6 +121,13 @@ def shade(axes: Axes, shares: NDArray[np.float64], colour: str, extent: tuple[fl
     image[..., :3] = need("matplotlib.colors").to_rgb(colour)
     image[..., 3] = np.clip(shares, 0, 1) ** 0.8
     axes.imshow(image, interpolation="none", aspect="auto", extent=extent)
+
+
+def _in_few_colours(content: bytes) -> bytes:
+    """A PNG in a palette of 256 colours, which lines and letters hardly use up: a third of the bytes."""
+    pillow, buffer = need("PIL.Image"), io.BytesIO()
+    pillow.open(io.BytesIO(content)).convert("RGB").quantize(256, dither=0).save(buffer, "png", optimize=True)
+    return buffer.getvalue()
 
 
 def _rendered(figure: Figure, kind: str) -> bytes:
