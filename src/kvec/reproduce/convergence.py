@@ -14,7 +14,8 @@ from kvec.reproduce.results import Results, main_cells, numbers
 
 GAIN = 0.01  # of HM on validation in the last third of the epochs; with more, training was not at its end
 WITHOUT_EPOCHS = ("trees", "logistic")  # they learn until they are done
-WITHOUT_POLICY = ("srn", "srn-all", "kvec-every", *WITHOUT_EPOCHS)  # their halting rules are chosen after training
+# their halting rules are chosen after training
+WITHOUT_POLICY = ("srn", "srn-all", "kvec-every", "kvec-typed-every", *WITHOUT_EPOCHS)
 
 
 @dataclass(frozen=True)

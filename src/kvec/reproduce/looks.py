@@ -46,6 +46,14 @@ LOOKS: dict[str, Look] = {
     "kvec-every-confidence": Look("KVEC (every length, confidence)", SKY, "P", SOLID),
     "kvec-every-calimera": Look("KVEC (every length, CALIMERA)", GREEN, ">", SOLID),
     "kvec-every-induction": Look("KVEC (every length, induction)", ORANGE, "p", SOLID),
+    "kvec-typed-dial": Look("KVEC (by relation, dial)", INK, "*", LONG),
+    "kvec-typed-dial-calimera": Look("KVEC (by relation, dial's network, CALIMERA)", PINK, ">", SOLID),
+    "kvec-typed-dial-induction": Look("KVEC (by relation, dial's network, induction)", PINK, "*", SOLID),
+    "kvec-typed-every": Look("KVEC (by relation, trained at every length)", GREEN, "h", SOLID),
+    "kvec-typed-every-fixed": Look("KVEC (by relation, every length, fixed n)", MUTED, "D", SOLID),
+    "kvec-typed-every-confidence": Look("KVEC (by relation, every length, confidence)", SKY, "P", MIXED),
+    "kvec-typed-every-calimera": Look("KVEC (by relation, every length, CALIMERA)", GREEN, ">", LONG),
+    "kvec-typed-every-induction": Look("KVEC (by relation, every length, induction)", GREEN, "p", SOLID),
     "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
     "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
     "kvec-calibrated": Look("KVEC (calibrated)", GREEN, "<", LONG),
@@ -87,7 +95,8 @@ DATA_SETS = {
 
 
 SWEPT = {"alpha": "α", "beta": "β", "beta/alpha": "β/α", "delay_cost": "λ"}  # settings as they are told
-YARDSTICKS = ("trees-", "logistic-", "kvec-every-")  # how their methods begin: told apart from the paper's comparison
+# how the methods of yardsticks begin: told apart from the paper's comparison
+YARDSTICKS = ("trees-", "logistic-", "kvec-every-", "kvec-typed-every-")
 GROUPED = ("fgnet-d1", "iot-sentinel")  # data sets whose captures, not keys, are put side by side
 
 

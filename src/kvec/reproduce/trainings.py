@@ -63,6 +63,14 @@ TRAININGS: dict[str, Training] = {
     "kvec-every": Training(
         Sure, settings=(*EVERY_LENGTH, "training.keep=last"), has_policy=False, triggers=YARDSTICK, tuned_as="kvec"
     ),
+    "kvec-typed-dial": Training(
+        settings=("visibility.rule=typed", "encoder.knots=9", "training.keep=last"),
+        triggers=("calimera", "induction"), tuned_as="kvec",
+    ),
+    "kvec-typed-every": Training(
+        Sure, settings=("visibility.rule=typed", *EVERY_LENGTH, "training.keep=last"), has_policy=False,
+        triggers=YARDSTICK, tuned_as="kvec",
+    ),
     "trees": Training(is_alone=True, has_policy=False, triggers=YARDSTICK, classifier="trees"),
     "logistic": Training(is_alone=True, has_policy=False, triggers=YARDSTICK, classifier="logistic"),
     "earliest": Training(Recurrent, is_alone=True, settings=(*REINFORCE, *ALONE)),
