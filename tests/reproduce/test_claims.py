@@ -1,4 +1,5 @@
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 from tests.reproduce import made
@@ -28,7 +29,7 @@ def test_claims_of_size_are_measured_against_the_papers_rival(judged: list[Judge
     assert one(judged, POINTS, "traffic-fg", "kvec-paper").verdict == HOLDS
     assert one(judged, "accuracy +7.8", "movielens-1m", "kvec-paper").verdict == PARTLY
     hm = one(judged, "HM +14 %", "traffic-fg", "kvec-paper")
-    assert hm.verdict == FAILS and "over SRN-Confidence" in hm.measured and "best HM" in hm.measured
+    assert hm.verdict == PARTLY and "over SRN-Confidence at 2–39 %" in hm.measured and "best HM" in hm.measured
 
 
 @pytest.mark.parametrize("dataset", ["ustc-tfc2016", "traffic-app"])
@@ -44,7 +45,7 @@ def test_a_data_set_that_is_not_there_is_not_tested(judged: list[Judged], datase
     [
         ("KVEC has the highest accuracy", "traffic-fg", "kvec", HOLDS),
         ("KVEC has the highest accuracy", "sepsis", "kvec", PARTLY),
-        ("EARLIEST is the poorest", "fgnet-d1", "earliest", HOLDS),
+        ("EARLIEST is nearly the poorest", "fgnet-d1", "earliest", HOLDS),
         ("value correlation is the most", "traffic-fg", "kvec", HOLDS),
         ("value correlation lifts", "fgnet-d1", "kvec", HOLDS),
         ("α steers", "traffic-fg", "kvec-paper", PARTLY),
@@ -63,32 +64,49 @@ def test_value_correlation_is_told_beside_what_may_explain_it(judged: list[Judge
     assert "below 10 % +" in row.measured and "22 % of keys share a tangle with one of their class" in row.reason
 
 
-def test_a_policy_that_has_not_converged_tests_nothing(tmp_path: Path) -> None:
+def unsettled(training: str) -> list[Judged]:
     tables = made.everything()
     for row in tables.cells:
-        if row["training"] == "srn-earliest":
+        if row["training"] == training:
             row["hm_by_epoch"] = "0.1 0.2 0.3 0.4"
-    rows = judge(read_results(tables.write(tmp_path)))
+    folder = Path(mkdtemp())
+    return judge(read_results(tables.write(folder)))
+
+
+def test_what_holds_against_a_rival_that_had_not_converged_holds_partly() -> None:
+    rows = unsettled("srn-earliest")
     row = one(rows, POINTS, "traffic-fg")
-    assert row.verdict == UNTESTED and "SRN-EARLIEST converged in 0 of 3 seeds" in row.reason
-    assert row.measured, "what was measured is still shown"
+    assert row.verdict == PARTLY and "in equal time of training: SRN-EARLIEST converged in 0 of 3 seeds" in row.reason
     highest = one(rows, "KVEC has the highest accuracy", "traffic-fg")
     assert highest.verdict == PARTLY and "SRN-EARLIEST converged in 0 of 3 seeds" in highest.reason
-    poorest = one(rows, "EARLIEST is the poorest", "traffic-fg", "earliest")
+    poorest = one(rows, "EARLIEST is nearly the poorest", "traffic-fg", "earliest")
     assert poorest.verdict == PARTLY and "SRN-EARLIEST" in poorest.measured
     assert "not counted: SRN-EARLIEST converged in 0 of 3 seeds" in poorest.reason
 
 
-def test_a_method_that_beats_one_other_is_not_the_poorest(tmp_path: Path) -> None:
+def test_what_does_not_hold_for_a_kvec_that_had_not_converged_is_not_tested(judged: list[Judged]) -> None:
+    is_failed = {row.dataset: row.verdict for row in judged if row.claim.startswith("HM +") and row.method == "kvec"}
+    rows = unsettled("kvec")
+    assert is_failed["movielens-1m"] in (FAILS, PARTLY)
+    for row in rows:
+        if row.claim.startswith("HM +") and row.method == "kvec" and row.dataset in ("traffic-fg", "movielens-1m"):
+            assert row.verdict == (UNTESTED if is_failed[row.dataset] == FAILS else PARTLY)
+            assert "KVEC (expected loss) converged in 0 of 3 seeds" in row.reason
+
+
+@pytest.mark.parametrize(("worse", "verdict"), [(["srn-earliest"], HOLDS), (["srn-earliest", "srn-fixed"], FAILS)])
+def test_a_method_that_beats_one_other_is_still_nearly_the_poorest(
+    tmp_path: Path, worse: list[str], verdict: str
+) -> None:
     tables = made.everything()
     for row in tables.points:
-        if row["method"] == "srn-earliest":
+        if row["method"] in worse:
             row["accuracy"] = row["accuracy"] / 2
     for row in tables.cells:
-        if row["training"] == "srn-earliest":
+        if row["training"] in worse:
             row |= {"first_accuracy": 0.1, "end_accuracy": 0.4}
-    row = one(judge(read_results(tables.write(tmp_path))), "EARLIEST is the poorest", "traffic-fg", "earliest")
-    assert row.verdict == FAILS and "SRN-EARLIEST: no gain" in row.reason
+    row = one(judge(read_results(tables.write(tmp_path))), "EARLIEST is nearly the poorest", "traffic-fg", "earliest")
+    assert row.verdict == verdict and "SRN-EARLIEST" in row.reason and "no gain" in row.reason
 
 
 def test_the_best_rival_is_chosen_early_and_in_all(tmp_path: Path) -> None:
@@ -97,7 +115,8 @@ def test_the_best_rival_is_chosen_early_and_in_all(tmp_path: Path) -> None:
         if row["method"] == "srn-fixed":
             row["accuracy"] = 0.9 if row["earliness"] <= 0.1 else 0.5  # far ahead early, and poor in all
     row = one(judge(read_results(tables.write(tmp_path))), "KVEC has the highest accuracy", "traffic-fg")
-    assert "below 10 % -" in row.measured and "over SRN-Fixed, whole range +" in row.measured
+    assert "below 10 % -" in row.measured and "over SRN-Fixed at 2–10 %" in row.measured
+    assert "over SRN-Confidence at 2–100 %" in row.measured
     assert row.verdict == PARTLY
 
 
@@ -110,14 +129,15 @@ def test_an_early_part_without_policies_leaves_the_claim_partly_tested(tmp_path:
     assert row.verdict in (PARTLY, FAILS) and "below 10 %: in most seeds no policy was trained" in row.reason
 
 
-def test_the_most_important_part_is_compared_with_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("below", "verdict"), [(0.0, PARTLY), (0.05, FAILS)])
+def test_the_most_important_part_is_compared_with_the_next(tmp_path: Path, below: float, verdict: str) -> None:
     tables = made.everything()
     for row in tables.points:
-        if row["method"] == "kvec-no-key":  # as good as without value correlation, but for noise
-            seed = int(row["cell"][-1])
-            row["accuracy"] = made.accuracy("kvec-no-value", row["earliness"], seed) + 0.003 * (seed - 1)
+        if row["method"] == "kvec-no-key":  # as good as without value correlation, but for noise, or worse
+            noise = 0.003 * (int(row["cell"][-1]) - 1)
+            row["accuracy"] = made.accuracy("kvec-no-value", row["earliness"], int(row["cell"][-1])) + noise - below
     row = one(judge(read_results(tables.write(tmp_path))), "value correlation is the most", "traffic-fg")
-    assert row.verdict == FAILS and "more than without key correlation: " in row.reason
+    assert row.verdict == verdict and "more than without key correlation: " in row.reason
 
 
 def test_a_policy_that_collapsed_was_not_trained_to_halt_early(tmp_path: Path) -> None:
@@ -130,16 +150,6 @@ def test_a_policy_that_collapsed_was_not_trained_to_halt_early(tmp_path: Path) -
     assert (row.verdict, row.reason) == (
         UNTESTED, "in most seeds no policy of SRN-EARLIEST was trained to halt there",
     )  # fmt: skip
-
-
-def test_a_network_that_has_not_settled_tests_nothing_either(tmp_path: Path) -> None:
-    tables = made.everything()
-    for row in tables.cells:
-        if row["training"] == "srn":
-            row["hm_by_epoch"] = "0.1 0.2 0.3 0.4"
-    rows = judge(read_results(tables.write(tmp_path)))
-    row = one(rows, "KVEC has the highest accuracy", "traffic-fg")
-    assert row.verdict == UNTESTED and "SRN-Confidence converged in 0 of 3 seeds" in row.reason
 
 
 def test_a_moved_threshold_is_compared_with_a_moved_one(tmp_path: Path) -> None:

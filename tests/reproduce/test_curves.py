@@ -153,3 +153,13 @@ def test_a_threshold_moved_after_a_sweep_is_a_second_line(tmp_path: Path) -> Non
     assert curves.lines_of(found, "a", "kvec-paper")[0].earliness.size == 5
     moved = curves.lines_of(found, "a", "kvec-paper-moved")
     assert moved[0].earliness.size == 40 and set(moved) == {0, 1}
+
+
+def test_as_trained_a_swept_line_ends_with_its_latest_policy(tmp_path: Path) -> None:
+    tables = made.Made()
+    for value, late in ((1.0, 0.05), (0.1, 0.3), (0.01, 1.0)):  # the last has collapsed
+        cell = tables.cell("a", "earliest", 0, "training.beta", value)
+        tables.point(cell, "earliest", "swept", 0.5, late, 0.5)
+    results = read_results(tables.write(tmp_path))
+    assert curves.lines_of(results, "a", "earliest")[0].earliness.tolist() == [made.FIRST, 0.05, 0.3, 1.0]
+    assert curves.lines_of(results, "a", "earliest", as_trained=True)[0].earliness.tolist() == [made.FIRST, 0.05, 0.3]

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from tests.reproduce import made
 
+from kvec.reproduce.curves import SAME
 from kvec.reproduce.discussions import concordance, distance, judge, key_counts, sweep
 from kvec.reproduce.results import read_results
 from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY
@@ -19,10 +20,14 @@ def test_distance_is_the_mean_gap_of_sorted_positions() -> None:
 def test_concordance_counts_pairs() -> None:
     random = np.random.default_rng(1)
     values, late = random.random(7), random.random(7).round(1)
+    late[:2] = 0.3, 0.3 + 0.9 * SAME  # told as one
     pairs = [(i, j) for i in range(7) for j in range(i)]
-    slow = np.mean([
-        0.5 if late[i] == late[j] else float((values[i] > values[j]) == (late[i] < late[j])) for i, j in pairs
-    ])  # fmt: skip
+    slow = np.mean(
+        [
+            0.5 if abs(late[i] - late[j]) <= SAME else float((values[i] > values[j]) == (late[i] < late[j]))
+            for i, j in pairs
+        ]
+    )
     assert concordance(values, late) == pytest.approx(slow)
 
 
@@ -50,8 +55,11 @@ def test_a_setting_that_moves_earliness_more_does_not_leave_it(tmp_path: Path) -
         for i, value in enumerate((0.1, 1.0, 10.0)):
             cell = tables.cell("a", "kvec-paper", seed, "training.alpha", value)
             tables.point(cell, "kvec-paper", "swept", 0.5, 0.2 + 0.2 * i, 0.5 + 0.1 * i)
+    for row in tables.cells:
+        row["settings"] = "training.beta=0.02 encoder.blocks=1"
     (row,) = [row for row in judge(read_results(tables.write(tmp_path))) if row.claim.startswith("α")]
     assert (row.verdict, row.reason) == (FAILS, "it moves earliness more than accuracy")
+    assert row.measured.startswith("3 values at β = 0.02 spread")
 
 
 def test_a_beta_that_halts_later_steers_the_wrong_way(tmp_path: Path) -> None:
@@ -83,3 +91,23 @@ def test_attention_that_grows_does_not_fade(tmp_path: Path) -> None:
         row["outside"], row["inside"] = row["inside"], row["outside"]
     found = [row for row in judge(read_results(tables.write(tmp_path))) if row.claim.startswith("attention")]
     assert [row.verdict for row in found] == [FAILS] and PARTLY not in {row.verdict for row in found}
+
+
+def test_attention_fades_only_if_its_end_is_below_its_start(tmp_path: Path) -> None:
+    tables = made.Made()
+    for seed in (0, 1):
+        cell = tables.cell("a", "kvec", seed)
+        tables.point(cell, "kvec", "moved", 0.5, 0.3, 0.5)
+        tables.attend(cell, seed)
+        tables.attention[-1]["outside"] = 0.9
+    (row,) = [row for row in judge(read_results(tables.write(tmp_path))) if row.claim.startswith("attention")]
+    assert row.verdict == PARTLY and "90.0 % at the end" in row.measured and "start above end -" in row.measured
+
+
+def test_a_signal_at_the_end_leaves_nothing_to_halt(tmp_path: Path) -> None:
+    tables = made.Made().halting("synthetic-late", 100)
+    for row in tables.halts:
+        if row["method"] == "kvec":
+            row["n_observed"] = 100
+    (row,) = [row for row in judge(read_results(tables.write(tmp_path))) if row.claim.startswith("KVEC's halting")]
+    assert "KVEC decides all at their end, where the signal is complete" in row.reason

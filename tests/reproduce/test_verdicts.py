@@ -1,7 +1,17 @@
 import pytest
 
 from kvec.reproduce.curves import spread
-from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, UNTESTED, joined, judge_gain, points_of
+from kvec.reproduce.verdicts import (
+    FAILS,
+    HOLDS,
+    PARTLY,
+    RULES,
+    UNDECIDED,
+    UNTESTED,
+    joined,
+    judge_gain,
+    points_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,6 +24,7 @@ from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, UNTESTED, joine
         ([0.01], 0.2, FAILS),
         ([0.001, 0.0011, 0.0012], 0.2, FAILS),  # off zero, but nothing
         ([-0.1, -0.11, -0.12], 0.2, FAILS),
+        ([-0.1, 0.0, 0.12], 0.2, UNDECIDED),  # the interval holds a tenth
         ([0.006, 0.0061, 0.0062], None, HOLDS),
         ([0.004, 0.0041, 0.0042], None, FAILS),
     ],
@@ -32,6 +43,24 @@ def test_a_claim_that_needs_all_of_its_parts_fails_with_one_of_them() -> None:
     assert joined([("a", HOLDS, "x"), ("b", FAILS, "y")], needs_all=True)[0] == FAILS
     assert joined([("a", HOLDS, "x"), ("b", PARTLY, "y")], needs_all=True)[0] == PARTLY
     assert joined([("a", HOLDS, "x"), ("b", UNTESTED, "y")], needs_all=True)[0] == PARTLY
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "needs_all", "of_all"),
+    [
+        ((PARTLY, FAILS), False, FAILS),
+        ((PARTLY, UNDECIDED), False, PARTLY),
+        ((HOLDS, UNDECIDED), True, PARTLY),
+        ((PARTLY, FAILS), True, FAILS),
+        ((UNDECIDED, UNTESTED), False, UNDECIDED),
+        ((FAILS, UNDECIDED), False, FAILS),
+    ],
+)
+def test_a_part_that_holds_partly_does_not_outweigh_one_that_fails(
+    verdicts: tuple[str, str], needs_all: bool, of_all: str
+) -> None:
+    parts = [(name, verdict, "") for name, verdict in zip("ab", verdicts, strict=True)]
+    assert joined(parts, needs_all)[0] == of_all
 
 
 def test_words() -> None:

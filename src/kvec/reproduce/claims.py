@@ -9,10 +9,9 @@ import polars as pl
 from kvec.reproduce import discussions
 from kvec.reproduce.convergence import doubts
 from kvec.reproduce.curves import (
+    Comparison,
     Lines,
-    area,
     best_hm,
-    common_range,
     compare,
     drawn_methods,
     is_reached,
@@ -24,10 +23,12 @@ from kvec.reproduce.looks import ABLATION, MOVED, RIVALS, look_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.verdicts import (
     EARLY,
+    FAILS,
     HOLDS,
     PARTLY,
     UNTESTED,
     Judged,
+    in_doubt,
     joined,
     judge_gain,
     points_of,
@@ -92,86 +93,108 @@ def _gain(
 
     if gain.dataset not in results.datasets():
         return judged("", UNTESTED, "no results of this data set")
-    lines = lines_of(results, gain.dataset, variant, measure)
-    rivals = _rivals(results, gain.dataset, variant, against, measure)
+    lines = lines_of(results, gain.dataset, variant, measure, as_trained=True)
+    rivals = _rivals(results, gain.dataset, variant, against, measure, gain.low, gain.high)
     for name, there in ((variant, lines), (against[0], rivals)):
         if not there:
             return judged("", UNTESTED, f"no results of {look_of(name).label}")
-    rival = _best(lines, rivals, gain.low, gain.high)
-    found = compare(lines, rivals[rival], gain.low, gain.high)
-    if found is None:
+    best = _strongest(lines, rivals, gain.low, gain.high)
+    if best is None:
         return judged("", UNTESTED, f"no earliness of {100 * gain.low:g}–{100 * gain.high:g} % that both reach")
+    rival, found = best
     measured = f"{points_of(found.spread)} over {look_of(rival).label} at {range_of(found)}"
-    measured += f", {found.spread.mean / gain.size:.2f} of the paper's" + _more(results, gain, variant, rival, measure)
-    if doubt := doubts(results, gain.dataset, (variant, rival)):
-        return judged(measured, UNTESTED, doubt)
+    measured += f", {found.spread.mean / gain.size:.2f} of the paper's"
+    if measure == "hm":
+        measured += _at_best(results, gain.dataset, variant, rival)
+    measured += _new(results, gain.dataset, variant, rival, gain.low, gain.high, measure)
     for name in (variant, rival):
         if not is_reached(results, gain.dataset, name, gain.low, gain.high):
             reason = f"in most seeds no policy of {look_of(name).label} was trained to halt there"
             return judged(measured, UNTESTED, reason)
-    return judged(measured, *judge_gain(found.spread, gain.size))
+    found_out = judge_gain(found.spread, gain.size)
+    return judged(measured, *in_doubt(results, gain.dataset, [variant], [rival], *found_out))
 
 
-def _more(results: Results, gain: Gain, variant: str, rival: str, measure: str) -> str:
-    """The same without repeated sequences; for HM also between the points that validation chose."""
-    told = ""
-    if measure == "hm":
-        best = [best_hm(results, gain.dataset, name) for name in (variant, rival)]
-        seeds = sorted(set(best[0]) & set(best[1]))
-        if seeds:
-            told += f"; best HM {points_of(spread([best[0][seed] - best[1][seed] for seed in seeds]))}"
-    first, second = (lines_of(results, gain.dataset, name, measure, True) for name in (variant, rival))
-    found = compare(first, second, gain.low, gain.high)
-    if found is not None and has_repeats(results, gain.dataset):
-        told += f"; without repeats {points_of(found.spread)} at {range_of(found)}"
-    return told
+def _at_best(results: Results, dataset: str, variant: str, rival: str) -> str:
+    """The gain in HM between the points that validation chose."""
+    best = [best_hm(results, dataset, name) for name in (variant, rival)]
+    seeds = sorted(set(best[0]) & set(best[1]))
+    return f"; best HM {points_of(spread([best[0][seed] - best[1][seed] for seed in seeds]))}" if seeds else ""
+
+
+def _new(
+    results: Results, dataset: str, variant: str, rival: str, low: float, high: float, measure: str = "accuracy"
+) -> str:  # fmt: skip
+    """The same without test sequences that occur in training, where there are such."""
+    if not has_repeats(results, dataset):
+        return ""
+    first, second = (lines_of(results, dataset, name, measure, True, as_trained=True) for name in (variant, rival))
+    found = compare(first, second, low, high)
+    return "" if found is None else f"; without repeats {points_of(found.spread)} at {range_of(found)}"
 
 
 def _highest(results: Results, dataset: str, variant: str) -> list[Judged]:
     """KVEC against the best rival early, and against the best over the whole common range."""
-    lines = lines_of(results, dataset, variant)
-    rivals = _rivals(results, dataset, variant, RIVALS, "accuracy")
-    if not lines or not rivals or common_range([lines, *rivals.values()]) is None:
+    lines = lines_of(results, dataset, variant, as_trained=True)
+    if not lines or not _rivals(results, dataset, variant, RIVALS):
         return []
-    parts, told, best = [], [], set()
+    parts: list[tuple[str, str, str]] = []
+    told: list[str] = []
+    best: list[str] = []
+    others: list[str] = []
     for name, low, high in (("below 10 %", 0.0, EARLY), ("whole range", 0.0, 1.0)):
-        rival = _best(lines, rivals, low, high)
-        found = compare(lines, rivals[rival], low, high)
-        if found is None or not all(is_reached(results, dataset, each, low, high) for each in (variant, rival)):
+        rivals = _rivals(results, dataset, variant, RIVALS, "accuracy", low, high)
+        others += rivals
+        strongest = _strongest(lines, rivals, low, high)
+        if strongest is None:  # the first item lies behind
+            continue
+        rival, found = strongest
+        if not all(is_reached(results, dataset, each, low, high) for each in (variant, rival)):
             parts.append((name, UNTESTED, "in most seeds no policy was trained to halt there"))
             continue
-        best.add(rival)
+        best.append(rival)
         parts.append((name, *judge_gain(found.spread)))
-        told.append(f"{name} {points_of(found.spread)} over {look_of(rival).label}")
-    verdict, reason = joined(parts)
-    if others := doubts(results, dataset, [name for name in rivals if name not in best]):
-        verdict, reason = PARTLY if verdict == HOLDS else verdict, f"{reason}; {others}"
-    if doubt := doubts(results, dataset, (variant, *best)):
-        verdict, reason = UNTESTED, doubt
+        gain = f"{name} {points_of(found.spread)} over {look_of(rival).label} at {range_of(found)}"
+        told.append(gain + _new(results, dataset, variant, rival, low, high))
+    verdict, reason = joined(parts) if parts else (UNTESTED, "no earliness that both reach")
+    verdict, reason = in_doubt(results, dataset, [variant], best, verdict, reason)
+    if verdict == HOLDS and (doubt := doubts(results, dataset, set(others) - set(best))):
+        verdict, reason = PARTLY, f"{reason}; {doubt}"
     claim = "KVEC has the highest accuracy of all methods, above all early"
     return [Judged(claim, dataset, variant, ", ".join(told), verdict, reason)]
 
 
 def _poorest(results: Results, dataset: str) -> list[Judged]:
-    """EARLIEST against every other rival, and where each line ends; those that had not converged do not count."""
-    lines = _lines(results, dataset, RIVALS)
-    own = lines.get("earliest", {})
-    gains = {name: found for name in lines if name != "earliest" and (found := compare(lines[name], own))}
+    """EARLIEST against every other rival: nearly the poorest, so one may be below it.
+
+    Beside a moved threshold the better of its own two lines counts; trainings that had not converged do not.
+    """
+    lines = _lines(results, dataset, (*RIVALS, f"earliest{MOVED}"))
+    own = [lines.pop(name) for name in ("earliest", f"earliest{MOVED}") if name in lines]
+    gains = {}
+    for name, theirs in lines.items():
+        is_swept = swept_points(results, dataset, name).height > 0
+        found = [gain for ours in (own[:1] if is_swept else own) if (gain := compare(theirs, ours)) is not None]
+        if found and all(is_reached(results, dataset, each, 0.0, 1.0) for each in ("earliest", name)):
+            gains[name] = min(found, key=lambda gain: gain.spread.mean)
     if not gains:
         return []
-    told = ", ".join(f"{look_of(name).label} {points_of(found.spread)}" for name, found in gains.items())
-    ends = {name: spread([line.height[-1] for line in found.values()]).mean for name, found in lines.items()}
-    told += "; at its end " + ", ".join(f"{look_of(name).label} {100 * end:.1f} %" for name, end in ends.items())
+    told = [f"{look_of(name).label} {points_of(gain.spread)} at {range_of(gain)}" for name, gain in gains.items()]
     doubtful = {name: doubt for name in ("earliest", *gains) if (doubt := doubts(results, dataset, [name]))}
     parts = [(look_of(name).label, *judge_gain(gains[name].spread)) for name in gains if name not in doubtful]
     if parts and "earliest" not in doubtful:
-        verdict, reason = joined(parts, needs_all=True)
+        below = [part for part in parts if part[1] == FAILS]
+        kept = [part for part in parts if part not in below] if len(below) == 1 < len(parts) - 1 else parts
+        verdict, reason = joined(kept, needs_all=True)
+        if len(kept) < len(parts):
+            reason += f"; only {below[0][0]} is below it: {below[0][2]}"
         if doubtful:
             verdict = PARTLY if verdict == HOLDS else verdict
             reason += f"; not counted: {'; '.join(doubtful.values())}"
     else:
         verdict, reason = UNTESTED, "; ".join(doubtful.values())
-    return [Judged("EARLIEST is the poorest method", dataset, "earliest", f"above EARLIEST: {told}", verdict, reason)]
+    claim = "EARLIEST is nearly the poorest method"
+    return [Judged(claim, dataset, "earliest", f"above EARLIEST: {', '.join(told)}", verdict, reason)]
 
 
 def _ablation(results: Results, dataset: str) -> list[Judged]:
@@ -187,8 +210,7 @@ def _ablation(results: Results, dataset: str) -> list[Judged]:
         words = f"{points_of(more.spread)} more than {look_of(next_to).label}"
         parts.append((words, *judge_gain(more.spread)))
     verdict, reason = joined(parts, needs_all=True)
-    if doubt := doubts(results, dataset, ("kvec", *drops)):
-        verdict, reason = UNTESTED, doubt
+    verdict, reason = in_doubt(results, dataset, ["kvec"], list(drops), verdict, reason)
     told = "KVEC above itself " + ", ".join(f"{look_of(name).label} {points_of(f.spread)}" for name, f in drops.items())
     claim = "value correlation is the most important part: without it accuracy falls most"
     return [Judged(claim, dataset, "kvec", told, verdict, reason)]
@@ -205,9 +227,7 @@ def _value(results: Results, dataset: str) -> Judged:
     claim = "value correlation lifts accuracy, above all early"
     if not parts:
         return Judged(claim, dataset, "kvec", "", UNTESTED, "no results of KVEC to compare with")
-    verdict, reason = joined(parts)
-    if doubt := doubts(results, dataset, ("kvec", "kvec-no-value")):
-        verdict, reason = UNTESTED, doubt
+    verdict, reason = in_doubt(results, dataset, ["kvec"], ["kvec-no-value"], *joined(parts))
     facts = describe(results, dataset)
     return Judged(claim, dataset, "kvec", ", ".join(told), verdict, reason + (f". Here {facts}" if facts else ""))
 
@@ -230,22 +250,32 @@ def describe(results: Results, dataset: str) -> str:
 
 
 def _rivals(
-    results: Results, dataset: str, variant: str, names: tuple[str, ...], measure: str
-) -> dict[str, Lines]:  # fmt: skip
-    """Lines of rivals; where KVEC's own is of a threshold that was moved, theirs of that kind as well."""
+    results: Results,
+    dataset: str,
+    variant: str,
+    names: tuple[str, ...],
+    measure: str = "accuracy",
+    low: float = 0.0,
+    high: float = 1.0,
+) -> dict[str, Lines]:
+    """Lines of rivals that reach a range, or of all if none does; beside KVEC's moved threshold theirs as well."""
     moved = () if swept_points(results, dataset, variant).height else tuple(f"{name}{MOVED}" for name in names)
     drawn = drawn_methods(results, dataset)
-    return _lines(results, dataset, tuple(name for name in (*names, *moved) if name in drawn), measure)
+    lines = _lines(results, dataset, tuple(name for name in (*names, *moved) if name in drawn), measure)
+    reached = {name: found for name, found in lines.items() if is_reached(results, dataset, name, low, high)}
+    return reached or lines
 
 
-def _best(lines: Lines, rivals: dict[str, Lines], low: float = 0.0, high: float = 1.0) -> str:
-    """The rival of largest area, where all lines reach; else the first."""
-    reach = common_range([lines, *rivals.values()], low, high)
-    return max(rivals, key=lambda name: area(rivals[name], *reach).mean) if reach else next(iter(rivals))
+def _strongest(
+    lines: Lines, rivals: dict[str, Lines], low: float, high: float
+) -> tuple[str, Comparison] | None:  # fmt: skip
+    """The rival over which KVEC gains least, and by how much; nothing where none shares a range with it."""
+    found = {name: gain for name, theirs in rivals.items() if (gain := compare(lines, theirs, low, high)) is not None}
+    return min(found.items(), key=lambda pair: pair[1].spread.mean) if found else None
 
 
 def _lines(results: Results, dataset: str, methods: tuple[str, ...], measure: str = "accuracy") -> dict[str, Lines]:
-    found = {name: lines_of(results, dataset, name, measure) for name in methods}
+    found = {name: lines_of(results, dataset, name, measure, as_trained=True) for name in methods}
     is_point = {name: any(line.earliness.size < 2 for line in lines.values()) for name, lines in found.items()}
     return {name: lines for name, lines in found.items() if lines and not is_point[name]}
 

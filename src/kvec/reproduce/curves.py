@@ -151,13 +151,18 @@ def compare(first: Lines, second: Lines, low: float = 0.0, high: float = 1.0) ->
 
 
 def lines_of(
-    results: Results, dataset: str, method: str, measure: str = "accuracy", without_repeats: bool = False
+    results: Results,
+    dataset: str,
+    method: str,
+    measure: str = "accuracy",
+    without_repeats: bool = False,
+    as_trained: bool = False,
 ) -> dict[int, Line]:
     """The line of a method for each seed; without repeats, over test sequences that do not occur in training.
 
     A swept method's points are joined over all values; its line begins where every sequence is decided after one item,
     as the earliest of its cells does. Lines end where all is read, also where scores are so sure that no threshold
-    leads there.
+    leads there; `as_trained` a swept one ends with its latest policy that has not collapsed, if there is one.
     """
     points = _points(results, dataset, method)
     new = "new_" if without_repeats else ""
@@ -167,15 +172,25 @@ def lines_of(
         own = points.filter(pl.col("seed") == seed).drop_nulls([late, height])
         if not own.height:
             continue
+        is_swept = own["curve"][0] == "swept"
+        if as_trained and is_swept:
+            own = _trained(own)
         x, y = own[late].to_numpy(), own[height].to_numpy()
         ends: list[tuple[float, float]] = []
-        if x.max() < 1 - SAME:
+        if x.max() < 1 - SAME and not (as_trained and is_swept):
             ends += _end(results, own.row(int(x.argmax()), named=True), late, height, is_first=False)
-        if own["curve"][0] == "swept":
+        if is_swept:
             ends += _end(results, own.row(int(x.argmin()), named=True), late, height, is_first=True)
         line = straight(np.append(x, [end[0] for end in ends]), np.append(y, [end[1] for end in ends]))
         lines[seed] = as_hm(line) if measure == "hm" else line
     return lines
+
+
+def _trained(policies: pl.DataFrame) -> pl.DataFrame:
+    """Policies up to the latest that has not collapsed; all of them where each has."""
+    places = policies.select("earliness", pl.col("first_earliness").fill_null(0.0)).iter_rows()
+    alive = [late for late, first in places if not is_collapsed(late, first)]
+    return policies.filter(pl.col("earliness") <= max(alive)) if alive else policies
 
 
 def _end(

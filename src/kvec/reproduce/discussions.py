@@ -7,8 +7,8 @@ import polars as pl
 
 from kvec.report.metrics import Floats
 from kvec.reproduce.convergence import convergence, doubts
-from kvec.reproduce.curves import common_range, lines_of, spread
-from kvec.reproduce.looks import GROUPED, look_of
+from kvec.reproduce.curves import SAME, common_range, lines_of, spread
+from kvec.reproduce.looks import GROUPED, SWEPT, look_of
 from kvec.reproduce.results import Results, main_cells
 from kvec.reproduce.verdicts import (
     CONCORDANT,
@@ -56,13 +56,14 @@ def sweep(results: Results, dataset: str, setting: str) -> pl.DataFrame:
 
 
 def concordance(values: Floats, earliness: Floats) -> float:
-    """Share of the pairs of values in which the larger is earlier; ties count half.
+    """Share of the pairs of values in which the larger is earlier; earlinesses told as one count half.
 
-    >>> concordance(np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.2, 0.2]))
+    >>> concordance(np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.2, 0.201]))
     0.8333333333333334
     """
     i, j = np.triu_indices(values.size, 1)
-    sign = np.sign((earliness[i] - earliness[j]) * (values[j] - values[i]))
+    later = earliness[i] - earliness[j]
+    sign = np.where(np.abs(later) > SAME, np.sign(later * (values[j] - values[i])), 0.0)
     return float(np.mean((sign + 1) / 2))
 
 
@@ -92,7 +93,8 @@ def _steering(results: Results, setting: str) -> list[Judged]:
             continue
         right, late = (float(table[name].max() - table[name].min()) for name in ("accuracy", "earliness"))  # type: ignore[operator,arg-type]
         few, many = int(table["n"].min()), int(table["n"].max())  # type: ignore[arg-type]
-        told = f"{table.height} values spread accuracy by {100 * right:.1f} and earliness by {100 * late:.1f} points"
+        told = f"{table.height} values{_held(results, dataset, setting)} spread accuracy by {100 * right:.1f}"
+        told += f" and earliness by {100 * late:.1f} points"
         if setting == "alpha":
             parts = [right >= WIDE, late <= right / 2]
         else:
@@ -115,6 +117,15 @@ def _steering(results: Results, setting: str) -> list[Judged]:
     return rows
 
 
+def _held(results: Results, dataset: str, setting: str) -> str:
+    """At which value of the other setting one was swept, as far as its cells agree on it."""
+    place = (pl.col("dataset") == dataset) & (pl.col("training") == "kvec-paper") & (pl.col("swept") == setting)
+    other = "beta" if setting == "alpha" else "alpha"
+    pairs = {pair for text in results.cells.filter(place)["settings"].to_list() for pair in text.split()}
+    values = [pair.partition("=")[2] for pair in pairs if pair.startswith(f"training.{other}=")]
+    return f" at {SWEPT[other]} = {values[0]}" if len(values) == 1 else ""
+
+
 def _has_sensitivity(results: Results, dataset: str) -> bool:
     """Whether α was swept here: β is swept for the curves of every data set, but judged where both were."""
     return sweep(results, dataset, "alpha").height > 0
@@ -134,14 +145,29 @@ def _attention(results: Results) -> list[Judged]:
         seeds = sorted(set(early) & set(late))
         if not seeds:
             continue
+        first, last = (_outside(own.filter(pl.col("earliness") == at)) for at in _ends(own))
         gain = spread([early[seed] - late[seed] for seed in seeds])
-        before, after = (100 * float(np.mean([found[seed] for seed in seeds])) for found in (early, late))
-        told = f"{before:.1f} % of attention goes to other keys below 10 %, {after:.1f} % later: {points_of(gain)}"
-        verdict, reason = judge_gain(gain)
+        whole = spread([first[seed] - last[seed] for seed in set(first) & set(last)])
+        told = ", ".join(
+            f"{100 * float(np.mean(list(found.values()))):.1f} % {words}"
+            for words, found in (
+                ("of attention goes to other keys below 10 %", early), ("later", late), ("at the start", first),
+                ("at the end", last),
+            )
+        )  # fmt: skip
+        told += f"; below 10 % above later {points_of(gain)}, start above end {points_of(whole)}"
+        verdict, reason = joined([("early above later", *judge_gain(gain)), ("start above end", *judge_gain(whole))])
         if doubt := doubts(results, dataset, [training]):
             verdict, reason = UNTESTED, doubt
         rows.append(Judged(ATTENTION, dataset, training, told, verdict, reason))
     return rows
+
+
+def _ends(own: pl.DataFrame) -> tuple[float, float]:
+    """The first and the last bin of earliness that every seed has."""
+    n_seeds = own["seed"].n_unique()
+    bins = own.group_by("earliness").agg(pl.col("seed").n_unique()).filter(pl.col("seed") == n_seeds)["earliness"]
+    return float(bins.min()), float(bins.max())  # type: ignore[arg-type]
 
 
 def _outside(own: pl.DataFrame) -> dict[int, float]:
@@ -170,11 +196,19 @@ def _halting(results: Results) -> list[Judged]:
         is_large = gain.mean >= CLOSER
         verdict = HOLDS if is_large and gain.is_positive else PARTLY if is_large or gain.is_positive else FAILS
         reason = f"closer by {gain.mean:.1f} items" if gain.mean > 0 else "not closer"
+        if _at_end(results, dataset):
+            reason += "; KVEC decides all at their end, where the signal is complete"
         reason += ", on one seed" if gain.n == 1 else ""
         if doubt := doubts(results, dataset, found):
             verdict, reason = UNTESTED, doubt
         rows.append(Judged(HALTING, dataset, "kvec", told, verdict, reason))
     return rows
+
+
+def _at_end(results: Results, dataset: str) -> bool:
+    """Whether KVEC decided every sequence of a data set where it is complete, and no earlier."""
+    own = results.halts.filter((pl.col("dataset") == dataset) & (pl.col("method") == "kvec"))
+    return own["true"].n_unique() == 1 and own["n_observed"].to_list() == own["true"].to_list()
 
 
 def key_counts(results: Results) -> dict[str, list[int]]:

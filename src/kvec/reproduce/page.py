@@ -31,7 +31,7 @@ from kvec.reproduce.tables import (
     verdicts_table,
     warning,
 )
-from kvec.reproduce.verdicts import FAILS, HOLDS, PARTLY, RULES, UNTESTED, Judged
+from kvec.reproduce.verdicts import FAILS, HOLDS, KINDS, PARTLY, RULES, UNDECIDED, UNTESTED, Judged
 from kvec.reproduce.yardsticks import paired_table
 from kvec.words.errors import SettingError
 
@@ -95,10 +95,10 @@ def summary(judged: Sequence[Judged]) -> str:
     """How many verdicts of each kind there are.
 
     >>> summary([Judged("a", "", "", "", HOLDS, ""), Judged("b", "", "", "", UNTESTED, "")])
-    '2 verdicts on 2 claims: 1 holds, 0 holds partly, 0 does not hold here, 1 not tested.'
+    '2 verdicts on 2 claims: 1 holds, 0 holds partly, 0 does not hold here, 0 undecided, 1 not tested.'
     """
     n = Counter(row.verdict for row in judged)
-    told = ", ".join(f"{n[verdict]} {verdict}" for verdict in (HOLDS, PARTLY, FAILS, UNTESTED))
+    told = ", ".join(f"{n[verdict]} {verdict}" for verdict in KINDS)
     return f"{len(judged)} verdicts on {len({row.claim for row in judged})} claims: {told}."
 
 
@@ -191,8 +191,8 @@ def _html(results: Results, judged: Sequence[Judged], sections: Sequence[Section
 
 def _kind(words: str) -> str:
     """The class of a cell that holds a verdict, for its colour."""
-    kinds = {f"**{HOLDS}**": "holds", f"**{PARTLY}**": "partly", f"**{FAILS}**": "fails", f"**{UNTESTED}**": "untested"}
-    return kinds.get(words, "")
+    kinds = {HOLDS: "holds", PARTLY: "partly", FAILS: "fails", UNDECIDED: "undecided", UNTESTED: "untested"}
+    return kinds.get(words.strip("*"), "") if words.startswith("**") else ""
 
 
 def _inline(path: Path) -> str:

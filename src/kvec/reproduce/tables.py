@@ -24,7 +24,7 @@ from kvec.reproduce.curves import (
 from kvec.reproduce.discussions import key_counts, sweep
 from kvec.reproduce.looks import ABLATION, DATA_SETS, LOOKS, SWEPT, YARDSTICKS, in_order, look_of, name_of
 from kvec.reproduce.results import Results, main_cells
-from kvec.reproduce.verdicts import EARLY, FAILS, HOLDS, PARTLY, UNTESTED, Judged
+from kvec.reproduce.verdicts import EARLY, KINDS, Judged
 
 COLUMNS = {
     "dataset": "data set", "keys": "keys", "tangles": "tangles", "items": "items", "mean_length": "mean length",
@@ -116,13 +116,16 @@ def methods_table(results: Results, dataset: str, without_repeats: bool = False)
 
 
 def verdicts_table(judged: Sequence[Judged]) -> Table:
-    """How many verdicts of each kind there are, by data set."""
-    kinds = (HOLDS, PARTLY, FAILS, UNTESTED)
-    names = dict.fromkeys(row.dataset for row in judged)
-    counts = {name: Counter(row.verdict for row in judged if row.dataset == name) for name in names}
-    rows = [(name_of(name) if name else NOT_RUN, *(str(n[kind]) for kind in kinds)) for name, n in counts.items()]
+    """How many verdicts of each kind there are, by claim, and where; data sets that are not there stand apart."""
+    claims: dict[str, dict[str, list[str]]] = {}
+    for row in judged:
+        of_claim = claims.setdefault(row.claim, {kind: [] for kind in KINDS})
+        where = f"{name_of(row.dataset)}" if row.dataset else NOT_RUN
+        where += {"kvec": "", "earliest": ""}.get(row.method, f", {look_of(row.method).label}") if row.method else ""
+        of_claim[row.verdict].append(where)
+    rows = [(claim, *("; ".join(found[kind]) or "–" for kind in KINDS)) for claim, found in claims.items()]
     total = Counter(row.verdict for row in judged)
-    return Table(("data set", *kinds), [*rows, ("all", *(str(total[kind]) for kind in kinds))])
+    return Table(("claim", *KINDS), [*rows, ("all", *(str(total[kind]) for kind in KINDS))])
 
 
 def convergence_table(results: Results) -> Table:
@@ -180,6 +183,10 @@ def left_out(results: Results) -> list[str]:
         lacking = [look.label for name, look in LOOKS.items() if look.is_main and name not in methods]
         if lacking:
             told.append(f"{name_of(dataset)} is without {', '.join(lacking)}.")
+        few = {name: len(lines_of(results, dataset, name)) for name in methods}
+        behind = [f"{look_of(name).label} ({n})" for name, n in few.items() if n < few.get("kvec", 0)]
+        if behind:
+            told.append(f"{name_of(dataset)}: fewer seeds than KVEC's {few['kvec']}: {', '.join(sorted(behind))}.")
     alone = [name_of(name) for name in there if results.cells.filter(pl.col("dataset") == name)["seed"].n_unique() == 1]
     if alone:
         told.append(f"One seed only, so no bands and no intervals: {', '.join(sorted(alone))}.")
