@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
+from tests.decide.made_promise import watched
 from tests.doors.made import Trained
 from tests.doors.service.serviced import opened, rows_of, taken, told
 
+from kvec.decide.operating import OperatingPoint
 from kvec.doors.service import label_store
 from kvec.doors.service.bodies import JSON
 from kvec.doors.service.bodies import rows_of as read_rows
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.label_store import FILE, LabelStore, labelled_items
 from kvec.doors.service.served import Served
+from kvec.doors.service.versions import Version
 
 NAMED = {"tangle": "t", "label": "web"}
 
@@ -103,4 +108,24 @@ def test_labels_are_bounded_as_items_are(lively: Trained, tmp_path: Path) -> Non
     )
     answer = labelled(served, *rows)
     assert answer["taken"] == 1 and [one["row"] for one in answer["refused"]] == [0, 1, 2]
+    served.close()
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_the_watch_on_the_promise_hears_labels_whenever_they_come(lively: Trained, comes_first: bool) -> None:
+    version = Version.read(Path(lively.model)).at(OperatingPoint(0.0))  # each first item decides
+    of = {"operating_point": version.point.to_dict(), "model": version.model.hash}
+    promise = watched(np.random.default_rng(0), **of)
+    served = opened(lively)
+    served.take_over(replace(version, base=replace(version.base, promise=promise)))
+    assert served.watcher is not None
+    item = {"tangle": "t", "key": "a", "size": 52, "direction": 1}
+    if comes_first:
+        labelled(served, {**NAMED, "key": "a"})
+    taken(served, [{**item, "time": 1.0}])
+    assert served.log.newest == 1
+    if not comes_first:
+        labelled(served, {**NAMED, "key": "a"})
+    served.watcher.close()
+    assert served.watcher.status().n_labelled_units == 1
     served.close()

@@ -218,10 +218,10 @@ class Served:
         lines = [decision_line(one, n, self.name, names, wall) for n, one in enumerate(decisions, first)]
         self.log.add(lines)
         self.traces.decided(decisions, first)
-        self.truths.decided(decisions, first, wall, self._judge)
         self.meters.decided(self.name, decisions)
         if self.watcher is not None and (warning := self.watcher.observe(decisions, self.newest)):
             say(f"{self.name}: {warning}")
+        self.truths.decided(decisions, first, wall, self._judge)  # the watcher knows them by now
         self._n_waiting -= len(decisions)
         return lines
 
