@@ -32,6 +32,7 @@ from kvec.doors.service.versions import Version
         (["{model}", "--port", "70000"], "--port is 70000"),
         (["{model}", "--every", "100"], "--every is '100'"),
         (["{model}", "--replay", "x.parquet", "--state", "kept"], "leave out --state"),
+        (["{model}", "--replay", "x.parquet", "--speed", "0"], "--speed is 0"),
         (["{model}", "--max-body", "0"], "--max-body is 0"),
         (["{model}", "--expiry", "-1"], "--expiry is -1"),
         (["{model}", "--deadline", "-1"], "--deadline is -1"),
