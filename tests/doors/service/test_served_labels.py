@@ -111,6 +111,15 @@ def test_labels_are_bounded_as_items_are(lively: Trained, tmp_path: Path) -> Non
     served.close()
 
 
+def test_labels_are_read_from_a_folder_of_any_name(lively: Trained, tmp_path: Path) -> None:
+    folder = tmp_path / "run #1? 100%41"
+    served = opened(lively, folder)
+    taken(served, [{"tangle": "t", "key": "a", "time": 1.0, "size": 52, "direction": 1}])
+    labelled(served, {**NAMED, "key": "a"})
+    assert labelled_items(folder / FILE).table.height == 1
+    served.close()
+
+
 @pytest.mark.parametrize("comes_first", [True, False])
 def test_the_watch_on_the_promise_hears_labels_whenever_they_come(lively: Trained, comes_first: bool) -> None:
     version = Version.read(Path(lively.model)).at(OperatingPoint(0.0))  # each first item decides
