@@ -211,17 +211,17 @@ async def websocket(socket: WebSocket) -> None:
 
 
 async def _message(socket: WebSocket, service: Service) -> bytes | None:
-    """The next message; None where the service is stopping first."""
+    """The next message; None where the connection may not go on."""
     receiving = asyncio.ensure_future(socket.receive())
-    stopping = asyncio.ensure_future(service.stopped())
+    closed = asyncio.ensure_future(service.closed(socket.scope))
     try:
-        await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({receiving, closed}, return_when=asyncio.FIRST_COMPLETED)
         if not receiving.done():
             return None
         message = receiving.result()
     finally:
         receiving.cancel()
-        stopping.cancel()
+        closed.cancel()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message.get("code", 1005))
     text = message.get("text")
