@@ -134,10 +134,13 @@ def test_tables_and_cells_of_python_are_rows_too(client: Client) -> None:
     assert json.loads(Broken.asked[-1][2]) == [
         {"key": 1, "size": 0.5, "at": "2026-05-01T00:00:00"}, {"key": 2, "size": None, "at": None},
     ]  # fmt: skip
+    client.send([{"at": np.datetime64("2026-05-01T12:30:00.25", "ns")}, {"at": np.datetime64("NaT", "ns")}])
+    assert json.loads(Broken.asked[-1][2]) == [{"at": "2026-05-01T12:30:00.250000"}, {"at": None}]
     n = len(Broken.asked)
     for wrong, why in (
         ({"key": 1}, "rows are given as dict; give a list of dicts"), ("items.csv", "rows are given as str"),
         ([{"key": 1}, ["a"]], "row 1 is of type list"), ([{"key": {1}}], "row 0, column 'key': set cannot be sent"),
+        ([{"at": np.timedelta64(3, "ns")}], "row 0, column 'at': timedelta cannot be sent"),
     ):  # fmt: skip
         with pytest.raises(SettingError, match=why):
             client.send(wrong)

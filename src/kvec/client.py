@@ -245,10 +245,10 @@ def _json(found: Any) -> bytes:
 
 def _told(cell: Any, row: int, name: str) -> Any:
     """A cell as JSON knows it: times as text, numbers of NumPy as numbers."""
+    if isinstance(getattr(cell, "ndim", None), int) and cell.ndim == 0:  # NumPy, whose finest times would be numbers
+        cell = (cell.astype(f"{cell.dtype.kind}8[us]") if cell.dtype.kind in "mM" else cell).item()
     if isinstance(cell, date):  # also a datetime, and pandas' own
         return None if str(cell) == "NaT" else cell.isoformat()
-    if isinstance(getattr(cell, "ndim", None), int) and cell.ndim == 0:  # NumPy
-        cell = cell.item()
     if isinstance(cell, float) and not math.isfinite(cell):
         return None
     try:
