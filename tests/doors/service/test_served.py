@@ -251,6 +251,13 @@ def test_a_newer_model_takes_over_and_the_older_one_has_a_deadline(
     again.close()
 
 
+def test_the_trade_off_is_worked_out_once_however_often_the_dial_is_turned(lively: Trained) -> None:
+    version = Version.read(Path(lively.model))
+    turned = version.aimed({"threshold": 0.123}).at(OperatingPoint(0.2))
+    assert turned.curve is version.curve and turned.held is version.held
+    assert turned.card("m")["curve"] == version.card("m")["curve"] != []
+
+
 def test_a_dial_that_was_turned_stays_turned(lively: Trained, tmp_path: Path) -> None:
     served = opened(lively, tmp_path / "kept")
     taken(served, rows_of(lively, 200))
