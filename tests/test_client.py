@@ -43,7 +43,7 @@ class Broken(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):  # whoever read may have gone
             for n in (start + 1, start + 2):
                 self.wfile.write(b'id: %d\nevent: decision\ndata: {"n": %d}\n\n: alive\n\n' % (n, n))
-            self.wfile.write(b'id: 99\nevent: decision\ndata: {"n": ')  # and it breaks
+            self.wfile.write(b'id: 99\nevent: decision\ndata: {"key": "\xc3')  # and it breaks, in a letter
         self.close_connection = True
 
     def answer(self, status: int | None) -> None:

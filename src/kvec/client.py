@@ -161,7 +161,7 @@ class Client:
                     if name == "gone":
                         raise ServiceError(f"decisions before {data['oldest']} are gone", 410, data)
                     yield data
-        except (OSError, HTTPException, json.JSONDecodeError):
+        except (OSError, HTTPException, json.JSONDecodeError, UnicodeDecodeError):
             return  # broken, perhaps in the middle of a line; whoever reads goes on behind the last one
         finally:
             response.close()
