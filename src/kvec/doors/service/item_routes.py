@@ -118,7 +118,13 @@ async def get_decisions(request: Request) -> Response:
         after = require_number(last, "Last-Event-ID")
     start = served.log.newest if after is None else after
     _require_there(served, start)
-    return StreamingResponse(_events(request, served, start), media_type=EVENTS)
+    return events(request, _events(request, served, start))
+
+
+def events(request: Request, told: AsyncIterator[bytes]) -> Response:
+    """Server-sent events; whoever asks for the head alone does not wait for their end."""
+    is_head = request.method == "HEAD"
+    return Response(media_type=EVENTS) if is_head else StreamingResponse(told, media_type=EVENTS)
 
 
 def _require_there(served: Served, after: int) -> None:
