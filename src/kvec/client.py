@@ -112,7 +112,7 @@ class Client:
         return found
 
     def labels(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """Send true labels: rows of `tangle`, `key`, `label`, and `sequence` where it is not the newest."""
+        """Send true labels: rows of `tangle`, `key`, `label`, and `sequence` where it is not the newest decided one."""
         body = _body(_rows(rows))
         found: dict[str, Any] = self._asked("POST", "/v1/labels", body)
         return found

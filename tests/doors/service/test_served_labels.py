@@ -60,6 +60,17 @@ def test_a_label_that_comes_first_gets_all_items(lively: Trained, tmp_path: Path
     served.close()
 
 
+def test_a_label_without_a_sequence_is_of_the_newest_that_is_decided(lively: Trained) -> None:
+    item = {"tangle": "t", "key": "a", "size": 52, "direction": 1}
+    served = opened(lively, expiry=10.0)
+    for time in (1.0, 50.0):  # the first sequence is over by then
+        taken(served, [{**item, "time": time}])
+    status, _ = served.about("t", "a")
+    assert status is not None and status.sequence == 1 and not status.is_final
+    assert labelled(served, {**NAMED, "key": "a"})["decided"] == 1
+    assert labelled(served, {**NAMED, "key": "a", "sequence": 1})["decided"] == 0
+
+
 def test_sequences_are_kept_from_their_beginning_or_left_out(lively: Trained, tmp_path: Path) -> None:
     item = {"tangle": "t", "size": 52, "direction": 1}
     served = opened(lively, tmp_path / "kept", expiry=10.0)
