@@ -150,6 +150,8 @@ def test_tables_and_cells_of_python_are_rows_too(client: Client) -> None:
 def test_refused_rows_are_counted_from_the_first_of_all(client: Client) -> None:
     answers = list(client.items([{"key": n} for n in range(5)], batch=2))
     assert [one["row"] for answer in answers for one in answer["refused"]] == [1, 3, 5]
+    with pytest.raises(SettingError, match="batch is 0"):  # which would send nothing, and say nothing
+        list(client.items([{"key": 1}], batch=0))
     with pytest.raises(SettingError, match="row 3, column 'key'"):
         list(client.items([{"key": 1}] * 3 + [{"key": {1}}], batch=2))
 

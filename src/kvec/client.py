@@ -71,6 +71,8 @@ class Client:
 
         It has `taken`, `decisions` and `refused`, whose `row` counts from the first row of all.
         """
+        if batch < 1:
+            raise SettingError(f"batch is {batch}; a request has at least 1 item")
         start, all_rows = 0, iter(_rows(rows))
         while some := list(islice(all_rows, batch)):
             answer = self._sent(some, None, start)
