@@ -66,7 +66,7 @@ class Service:
     def begin(self) -> None:
         """Be woken, in this event loop, by decisions."""
         loop = asyncio.get_running_loop()
-        self.hub.on_news = lambda name: _quietly(loop, self._wake, name)
+        self.hub.on_news = lambda name: quietly(loop, self._wake, name)
 
     def is_open_to(self, scope: Scope) -> bool:
         """Whether a connection that was let in may go on: not at the end, nor where its token was taken away."""
@@ -107,7 +107,7 @@ class Service:
         future: asyncio.Future[Settled | Refusal] = loop.create_future()
 
         def done(answer: Settled | Refusal) -> None:
-            _quietly(loop, _settle, future, answer.anew() if isinstance(answer, Refusal) else answer)
+            quietly(loop, _settle, future, answer.anew() if isinstance(answer, Refusal) else answer)
 
         self.hub.submit(served, Ask(body, form, key, done))
         return unless_refused(await future)
@@ -181,7 +181,7 @@ def _settle(future: asyncio.Future[Any], answer: Any) -> None:
         future.set_result(answer)
 
 
-def _quietly(loop: asyncio.AbstractEventLoop, wish: Callable[..., None], *given: Any) -> None:
+def quietly(loop: asyncio.AbstractEventLoop, wish: Callable[..., None], *given: Any) -> None:
     """Let an event loop do something soon, if it is still there."""
     try:
         loop.call_soon_threadsafe(wish, *given)

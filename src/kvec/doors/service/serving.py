@@ -31,7 +31,7 @@ from kvec.doors.service.model_routes import reload
 from kvec.doors.service.protocol import protocol_of, quiet, socket_protocol_of
 from kvec.doors.service.replaying import FASTEST, Recording, Replay
 from kvec.doors.service.served import Served
-from kvec.doors.service.service import Origin, Service
+from kvec.doors.service.service import Origin, Service, quietly
 from kvec.doors.streaming import every
 from kvec.doors.succeeding import limits_of
 from kvec.doors.summary import counted
@@ -160,8 +160,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, hear signals, and only then say so."""
         await super().startup(sockets)
-        if hasattr(signal, "SIGHUP"):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+        if hasattr(signal, "SIGHUP"):  # not by the loop, which is gone while the last snapshot is written
+            loop = asyncio.get_running_loop()
+            signal.signal(signal.SIGHUP, lambda *_: quietly(loop, self._reload))
         if self.started:
             self._when_ready()
 
