@@ -43,7 +43,7 @@ class Broken(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):  # whoever read may have gone
             for n in (start + 1, start + 2):
                 self.wfile.write(b'id: %d\nevent: decision\ndata: {"n": %d}\n\n: alive\n\n' % (n, n))
-            self.wfile.write(b'id: 99\nevent: decision\ndata: {"n": ')  # and it breaks
+            self.wfile.write(b'id: 99\nevent: decision\ndata: {"key": "\xc3')  # and it breaks, in a letter
         self.close_connection = True
 
     def answer(self, status: int | None) -> None:
@@ -134,10 +134,13 @@ def test_tables_and_cells_of_python_are_rows_too(client: Client) -> None:
     assert json.loads(Broken.asked[-1][2]) == [
         {"key": 1, "size": 0.5, "at": "2026-05-01T00:00:00"}, {"key": 2, "size": None, "at": None},
     ]  # fmt: skip
+    client.send([{"at": np.datetime64("2026-05-01T12:30:00.25", "ns")}, {"at": np.datetime64("NaT", "ns")}])
+    assert json.loads(Broken.asked[-1][2]) == [{"at": "2026-05-01T12:30:00.250000"}, {"at": None}]
     n = len(Broken.asked)
     for wrong, why in (
         ({"key": 1}, "rows are given as dict; give a list of dicts"), ("items.csv", "rows are given as str"),
         ([{"key": 1}, ["a"]], "row 1 is of type list"), ([{"key": {1}}], "row 0, column 'key': set cannot be sent"),
+        ([{"at": np.timedelta64(3, "ns")}], "row 0, column 'at': timedelta cannot be sent"),
     ):  # fmt: skip
         with pytest.raises(SettingError, match=why):
             client.send(wrong)
@@ -147,6 +150,8 @@ def test_tables_and_cells_of_python_are_rows_too(client: Client) -> None:
 def test_refused_rows_are_counted_from_the_first_of_all(client: Client) -> None:
     answers = list(client.items([{"key": n} for n in range(5)], batch=2))
     assert [one["row"] for answer in answers for one in answer["refused"]] == [1, 3, 5]
+    with pytest.raises(SettingError, match="batch is 0"):  # which would send nothing, and say nothing
+        list(client.items([{"key": 1}], batch=0))
     with pytest.raises(SettingError, match="row 3, column 'key'"):
         list(client.items([{"key": 1}] * 3 + [{"key": {1}}], batch=2))
 

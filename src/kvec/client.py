@@ -71,6 +71,8 @@ class Client:
 
         It has `taken`, `decisions` and `refused`, whose `row` counts from the first row of all.
         """
+        if batch < 1:
+            raise SettingError(f"batch is {batch}; a request has at least 1 item")
         start, all_rows = 0, iter(_rows(rows))
         while some := list(islice(all_rows, batch)):
             answer = self._sent(some, None, start)
@@ -112,7 +114,7 @@ class Client:
         return found
 
     def labels(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """Send true labels: rows of `tangle`, `key`, `label`, and `sequence` where it is not the newest."""
+        """Send true labels: rows of `tangle`, `key`, `label`, and `sequence` where it is not the newest decided one."""
         body = _body(_rows(rows))
         found: dict[str, Any] = self._asked("POST", "/v1/labels", body)
         return found
@@ -161,7 +163,7 @@ class Client:
                     if name == "gone":
                         raise ServiceError(f"decisions before {data['oldest']} are gone", 410, data)
                     yield data
-        except (OSError, HTTPException, json.JSONDecodeError):
+        except (OSError, HTTPException, json.JSONDecodeError, UnicodeDecodeError):
             return  # broken, perhaps in the middle of a line; whoever reads goes on behind the last one
         finally:
             response.close()
@@ -245,10 +247,10 @@ def _json(found: Any) -> bytes:
 
 def _told(cell: Any, row: int, name: str) -> Any:
     """A cell as JSON knows it: times as text, numbers of NumPy as numbers."""
+    if isinstance(getattr(cell, "ndim", None), int) and cell.ndim == 0:  # NumPy, whose finest times would be numbers
+        cell = (cell.astype(f"{cell.dtype.kind}8[us]") if cell.dtype.kind in "mM" else cell).item()
     if isinstance(cell, date):  # also a datetime, and pandas' own
         return None if str(cell) == "NaT" else cell.isoformat()
-    if isinstance(getattr(cell, "ndim", None), int) and cell.ndim == 0:  # NumPy
-        cell = cell.item()
     if isinstance(cell, float) and not math.isfinite(cell):
         return None
     try:

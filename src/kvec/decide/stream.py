@@ -201,6 +201,11 @@ class Stream:
         return len(self._engines)
 
     @property
+    def older(self) -> list[Deployed]:
+        """Models that newer ones have replaced and that still wait for a sequence to decide, the oldest first."""
+        return [engine.model for engine in self._engines[:-1]]
+
+    @property
     def n_held(self) -> int:
         """Items that wait for late ones to find their place."""
         return self._engines[-1].n_held

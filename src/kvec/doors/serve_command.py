@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,6 +114,8 @@ def serve(
     """
     require_extra()
     one_thread("POLARS_MAX_THREADS")
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server hears it; what it means is being done anyway
     from kvec.doors.service.bounds import Bounds
     from kvec.doors.service.serving import Wishes
     from kvec.doors.service.serving import serve as serve_models

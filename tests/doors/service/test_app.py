@@ -343,6 +343,17 @@ def test_paths_lead_nowhere_else(lively: Trained, path: str) -> None:
     check(lively, wish)
 
 
+def test_the_head_of_an_event_stream_comes_alone(lively: Trained) -> None:
+    async def check() -> None:
+        async with asked(lively) as (client, _):
+            for path in ("/v1/decisions", "/v1/watch"):
+                answer = await asyncio.wait_for(client.head(path), PATIENCE)
+                assert answer.status_code == 200 and answer.content == b""
+                assert answer.headers["content-type"].startswith("text/event-stream")
+
+    asyncio.run(check())
+
+
 def test_names_may_hold_slashes(lively: Trained) -> None:
     row = {**rows_of(lively, 1)[0], "tangle": "a/b", "key": "é?#/looks"}
 

@@ -81,9 +81,11 @@ def test_a_replay_is_played_paused_stepped_and_sought(
             {"action": "play", "speed": 0},
             {"action": "seek"},
             {"action": "seek", "position": -1},
+            {"action": "stop", "speed": 7},
         ):
             with pytest.raises(Refusal):
                 replay.control(wrong)
+        assert replay.told()["speed"] == 500, "a wish that is refused changes nothing"
     finally:
         replay.stop()
         hub.stop()

@@ -181,6 +181,26 @@ def test_each_older_model_has_its_own_deadline(lively: Trained, monkeypatch: pyt
         assert served.counts()["models"] == n_models, seconds
 
 
+def test_models_that_have_nothing_left_do_not_lengthen_the_deadline_of_older_ones(
+    lively: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = opened(lively, tmp_path / "kept")
+    start = time.time()
+    taken(served, rows_of(lively, 400))
+    for n in range(4):
+        monkeypatch.setattr(time, "time", lambda n=n: start + 60.0 * n)
+        served.take_over(served.version.at(OperatingPoint(0.9 - n / 100)), is_turned=True)
+    assert served.counts()["models"] == 2 and served.counts()["waiting"] > 0
+    crashed(served)
+    again = opened(lively, tmp_path / "kept")
+    for seconds, n_models in ((599.0, 2), (601.0, 1)):
+        monkeypatch.setattr(time, "time", lambda seconds=seconds: start + seconds)
+        again.tick()
+        assert again.counts()["models"] == n_models, seconds
+    assert again.counts()["waiting"] == 0
+    again.close()
+
+
 def test_decisions_and_their_numbers_are_read_at_once(lively: Trained) -> None:
     log = DecisionLog(4, None)
     log.add([b"%d" % n for n in range(1, 13)])
@@ -216,7 +236,7 @@ def test_a_newer_model_takes_over_and_the_older_one_has_a_deadline(
     assert n_waiting > 0
     served.take_over(Version.read(Path(trained.model)))  # at another threshold
     assert served.stream.threshold != load_deployed(lively.model).threshold
-    served._until = [0.0]
+    served._deadlines.restore(served.stream.older, [0.0])
     served.save()
     newest = served.log.newest
     served.tick()
@@ -229,6 +249,13 @@ def test_a_newer_model_takes_over_and_the_older_one_has_a_deadline(
     again = opened(lively, tmp_path / "kept")  # the command line names the first model again
     assert told(again)[: len(before)] == before
     again.close()
+
+
+def test_the_trade_off_is_worked_out_once_however_often_the_dial_is_turned(lively: Trained) -> None:
+    version = Version.read(Path(lively.model))
+    turned = version.aimed({"threshold": 0.123}).at(OperatingPoint(0.2))
+    assert turned.curve is version.curve and turned.held is version.held
+    assert turned.card("m")["curve"] == version.card("m")["curve"] != []
 
 
 def test_a_dial_that_was_turned_stays_turned(lively: Trained, tmp_path: Path) -> None:

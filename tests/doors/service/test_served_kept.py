@@ -117,7 +117,7 @@ def test_what_older_models_give_up_is_the_same_after_a_crash(lively: Trained, tm
     served = opened(lively, tmp_path / "kept")
     taken(served, rows[:700])
     served.take_over(served.version.aimed({"threshold": 0.99}), is_turned=True)
-    served._until = [0.0]
+    served._deadlines.restore(served.stream.older, [0.0])
     served.save()  # the deadline of a state that someone saved
     taken(served, rows[700:800])
     served.tick()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
+from tests.decide.made_promise import watched
 from tests.doors.made import Trained
 from tests.doors.service.serviced import opened, rows_of, taken, told
 
+from kvec.decide.operating import OperatingPoint
 from kvec.doors.service import label_store
 from kvec.doors.service.bodies import JSON
 from kvec.doors.service.bodies import rows_of as read_rows
 from kvec.doors.service.bounds import Bounds
 from kvec.doors.service.label_store import FILE, LabelStore, labelled_items
 from kvec.doors.service.served import Served
+from kvec.doors.service.versions import Version
 
 NAMED = {"tangle": "t", "label": "web"}
 
@@ -53,6 +58,17 @@ def test_a_label_that_comes_first_gets_all_items(lively: Trained, tmp_path: Path
     table = labelled_items(tmp_path / "kept" / FILE).table
     assert table["key"].to_list() == ["a"] * 3 and table["time"].to_list() == [1.0, 2.0, 3.0]
     served.close()
+
+
+def test_a_label_without_a_sequence_is_of_the_newest_that_is_decided(lively: Trained) -> None:
+    item = {"tangle": "t", "key": "a", "size": 52, "direction": 1}
+    served = opened(lively, expiry=10.0)
+    for time in (1.0, 50.0):  # the first sequence is over by then
+        taken(served, [{**item, "time": time}])
+    status, _ = served.about("t", "a")
+    assert status is not None and status.sequence == 1 and not status.is_final
+    assert labelled(served, {**NAMED, "key": "a"})["decided"] == 1
+    assert labelled(served, {**NAMED, "key": "a", "sequence": 1})["decided"] == 0
 
 
 def test_sequences_are_kept_from_their_beginning_or_left_out(lively: Trained, tmp_path: Path) -> None:
@@ -103,4 +119,33 @@ def test_labels_are_bounded_as_items_are(lively: Trained, tmp_path: Path) -> Non
     )
     answer = labelled(served, *rows)
     assert answer["taken"] == 1 and [one["row"] for one in answer["refused"]] == [0, 1, 2]
+    served.close()
+
+
+def test_labels_are_read_from_a_folder_of_any_name(lively: Trained, tmp_path: Path) -> None:
+    folder = tmp_path / "run #1? 100%41"
+    served = opened(lively, folder)
+    taken(served, [{"tangle": "t", "key": "a", "time": 1.0, "size": 52, "direction": 1}])
+    labelled(served, {**NAMED, "key": "a"})
+    assert labelled_items(folder / FILE).table.height == 1
+    served.close()
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_the_watch_on_the_promise_hears_labels_whenever_they_come(lively: Trained, comes_first: bool) -> None:
+    version = Version.read(Path(lively.model)).at(OperatingPoint(0.0))  # each first item decides
+    of = {"operating_point": version.point.to_dict(), "model": version.model.hash}
+    promise = watched(np.random.default_rng(0), **of)
+    served = opened(lively)
+    served.take_over(replace(version, base=replace(version.base, promise=promise)))
+    assert served.watcher is not None
+    item = {"tangle": "t", "key": "a", "size": 52, "direction": 1}
+    if comes_first:
+        labelled(served, {**NAMED, "key": "a"})
+    taken(served, [{**item, "time": 1.0}])
+    assert served.log.newest == 1
+    if not comes_first:
+        labelled(served, {**NAMED, "key": "a"})
+    served.watcher.close()
+    assert served.watcher.status().n_labelled_units == 1
     served.close()

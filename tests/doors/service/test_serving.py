@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,7 @@ from kvec.doors.service.versions import Version
         (["{model}", "--port", "70000"], "--port is 70000"),
         (["{model}", "--every", "100"], "--every is '100'"),
         (["{model}", "--replay", "x.parquet", "--state", "kept"], "leave out --state"),
+        (["{model}", "--replay", "x.parquet", "--speed", "0"], "--speed is 0"),
         (["{model}", "--max-body", "0"], "--max-body is 0"),
         (["{model}", "--expiry", "-1"], "--expiry is -1"),
         (["{model}", "--deadline", "-1"], "--deadline is -1"),
@@ -54,6 +58,16 @@ def test_a_port_that_is_taken_is_told(lively: Trained, refused: Callable[..., st
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert "choose another --port" in refused("serve", lively.model, "--port", str(port))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+def test_a_hangup_while_it_starts_does_not_end_it() -> None:
+    code = (
+        "import os, signal; from kvec.doors.cli import run; from kvec.doors.service import serving; "
+        "serving.serve = lambda wishes: os.kill(os.getpid(), signal.SIGHUP) or 0; "
+        "raise SystemExit(run(['serve', 'model']))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_without_its_packages_it_says_how_to_install_them(

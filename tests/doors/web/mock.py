@@ -42,6 +42,7 @@ class Feed:
         self.decided: list[Key] = []
         self.keys: dict[tuple[str, str], Key] = {}
         self.point = dict(CURVE[5])
+        self.live: dict[str, Any] = {"accuracy": None, "labelled": 0}
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -133,7 +134,7 @@ class Feed:
     def card(self) -> dict[str, Any]:
         return {
             "name": "default", "hash": "5f2c9a71", "labels": LABELS, "fields": FIELDS, "session": ["direction"],
-            "live": {"accuracy": None, "labelled": 0}, "threshold": THRESHOLD, "delay_cost": None, "promise": None,
+            "live": self.live, "threshold": THRESHOLD, "delay_cost": None, "promise": None,
             "curve": CURVE, "point": self.point, "settings": {"encoder": {"blocks": 2, "width": 64}},
         }  # fmt: skip
 

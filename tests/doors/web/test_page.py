@@ -220,6 +220,17 @@ def test_the_dial_asks_before_it_changes_anything(serve: Serve, visit: Visit) ->
     assert service.feed.point == CURVE[4]
 
 
+def test_the_card_follows_labels_that_come_later(serve: Serve, visit: Visit) -> None:
+    service = serve()
+    page = visit(service)
+    expect(page.locator("#card")).to_contain_text("5f2c9a71")
+    expect(page.locator("#card")).not_to_contain_text("labelled")
+    page.click("#card summary")
+    service.feed.live = {"accuracy": 0.875, "labelled": 16}
+    expect(page.locator("#card")).to_contain_text("87.5 % of 16 labelled")
+    expect(page.locator("#card pre")).to_be_visible()
+
+
 def test_a_replay_is_paused_stepped_and_sped_up(serve: Serve, visit: Visit) -> None:
     service = serve(known_feed(n_items=2000))
     page = visit(service)

@@ -118,7 +118,13 @@ async def get_decisions(request: Request) -> Response:
         after = require_number(last, "Last-Event-ID")
     start = served.log.newest if after is None else after
     _require_there(served, start)
-    return StreamingResponse(_events(request, served, start), media_type=EVENTS)
+    return events(request, _events(request, served, start))
+
+
+def events(request: Request, told: AsyncIterator[bytes]) -> Response:
+    """Server-sent events; whoever asks for the head alone does not wait for their end."""
+    is_head = request.method == "HEAD"
+    return Response(media_type=EVENTS) if is_head else StreamingResponse(told, media_type=EVENTS)
 
 
 def _require_there(served: Served, after: int) -> None:
@@ -211,17 +217,17 @@ async def websocket(socket: WebSocket) -> None:
 
 
 async def _message(socket: WebSocket, service: Service) -> bytes | None:
-    """The next message; None where the service is stopping first."""
+    """The next message; None where the connection may not go on."""
     receiving = asyncio.ensure_future(socket.receive())
-    stopping = asyncio.ensure_future(service.stopped())
+    closed = asyncio.ensure_future(service.closed(socket.scope))
     try:
-        await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({receiving, closed}, return_when=asyncio.FIRST_COMPLETED)
         if not receiving.done():
             return None
         message = receiving.result()
     finally:
         receiving.cancel()
-        stopping.cancel()
+        closed.cancel()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message.get("code", 1005))
     text = message.get("text")

@@ -171,7 +171,7 @@ def labelled_items(path: Path) -> Labelled:
     Columns are named as the model names them, so that a model which learns from the table can take over from it.
     """
     try:
-        base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         rows = base.execute(
             "SELECT tangle, key, sequence, label, n_observed, items, is_whole FROM labels ORDER BY number"
         ).fetchall()

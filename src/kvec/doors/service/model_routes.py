@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from kvec import __version__
 from kvec.decide.looking_back import Recalled
@@ -17,6 +17,7 @@ from kvec.decide.targets import TARGETS
 from kvec.doors.messages import say
 from kvec.doors.service.bodies import JSON, rows_of
 from kvec.doors.service.frames import Watch
+from kvec.doors.service.item_routes import events
 from kvec.doors.service.problems import Refusal
 from kvec.doors.service.reading import body_of, form_of, names_of, object_of, served_of, service_of
 from kvec.doors.service.replaying import Replay
@@ -185,7 +186,7 @@ async def post_replay(request: Request) -> Response:
 async def get_watch(request: Request) -> Response:
     """Tell what a page draws, in frames."""
     served = served_of(request)
-    return StreamingResponse(_frames(request, served), media_type="text/event-stream")
+    return events(request, _frames(request, served))
 
 
 async def _frames(request: Request, served: Served) -> AsyncIterator[bytes]:

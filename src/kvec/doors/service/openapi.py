@@ -77,7 +77,8 @@ SCHEMAS: Plain = {
         "properties": {
             "tangle": NAMED, "key": NAMED, "label": {"type": "string"},
             "sequence": {
-                "type": "integer", "minimum": 0, "maximum": 2**63 - 1, "description": "Without it, the newest one.",
+                "type": "integer", "minimum": 0, "maximum": 2**63 - 1,
+                "description": "Without it, the newest that is decided, or the newest where none is.",
             },
         },
         "examples": [{"tangle": "link-7", "key": "10.0.0.1:443", "label": "video"}],

@@ -40,6 +40,10 @@ def protocol_of(bounds: Bounds) -> type[HttpToolsProtocol]:
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
+            if self.timeout_keep_alive_task is not None and not self.cycle.more_body:
+                data = data.lstrip(b"\r\n")  # line breaks between requests are no request
+                if not data:
+                    return
             if self._n_head >= 0:
                 self._n_head += len(data)
             super().data_received(data)

@@ -90,10 +90,8 @@ class Replay:
     def control(self, wish: dict[str, Any]) -> dict[str, Any]:
         """Pause, play, step or seek; how things stand then."""
         action, speed, position = wish.get("action"), wish.get("speed"), wish.get("position")
+        speed = None if speed is None else _speed(speed)
         with self._moved:
-            if speed is not None:
-                self._speed = _speed(speed)
-                self._moment()
             if action == "pause":
                 self._is_playing = False
             elif action == "play":
@@ -112,6 +110,8 @@ class Replay:
                     422, "action must be pause, play, step or seek; it can be left out where only speed is given",
                     field="action",
                 )  # fmt: skip
+            if speed is not None:
+                self._speed = speed
             self._moment()
             self._moved.notify()
         return self.told()

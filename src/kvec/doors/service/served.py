@@ -24,6 +24,7 @@ from kvec.doors.promises import Watcher
 from kvec.doors.service.answered import Answer, Answered
 from kvec.doors.service.asking import Ask, Manner, Settled, parted
 from kvec.doors.service.bodies import Row, rows_of
+from kvec.doors.service.deadlines import Deadlines
 from kvec.doors.service.decision_log import DecisionLog
 from kvec.doors.service.health import Health
 from kvec.doors.service.intake import feed_all, items_of, warm
@@ -62,7 +63,7 @@ class Served:
         self.traces = Traces(bounds.keep_traces)
         labels = None if folder is None else folder / FILE
         self.truths = Truths(bounds.keep_decisions, labels, version.base.schema)
-        self._until: list[float] = []  # when older models must be done, by the wall clock, the oldest first
+        self._deadlines = Deadlines()
         self._n_waiting = self._n_unsaved = self._n_requests = 0
         self._n_read = 0  # items that came as rows
         self._saved = time.monotonic()
@@ -96,7 +97,8 @@ class Served:
             require_same_limits(stream.limits, given, str(self._keeper.folder))
             self.reader.restore(note["reader"])
             self.answered.restore(note["answered"])
-            self._n_requests, self._until = note["n_requests"], list(note["until"])
+            self._n_requests = note["n_requests"]
+            self._deadlines.restore(stream.older, note["until"])
             self.version = wanted.at(OperatingPoint(*note["point"]))
             is_newer = note["started"] != wanted.mark or self.version.model.hash != stream.model.hash
             is_other = note.get("bounds") != self._of_rows()
@@ -216,10 +218,10 @@ class Served:
         lines = [decision_line(one, n, self.name, names, wall) for n, one in enumerate(decisions, first)]
         self.log.add(lines)
         self.traces.decided(decisions, first)
-        self.truths.decided(decisions, first, wall, self._judge)
         self.meters.decided(self.name, decisions)
         if self.watcher is not None and (warning := self.watcher.observe(decisions, self.newest)):
             say(f"{self.name}: {warning}")
+        self.truths.decided(decisions, first, wall, self._judge)  # the watcher knows them by now
         self._n_waiting -= len(decisions)
         return lines
 
@@ -232,7 +234,7 @@ class Served:
             limits = self.stream.limits
             now = wall if self._manner.by_wall else None
             moves = limits.idle is not None or (now is not None and (limits.expiry is not None or limits.reorder > 0))
-            if moves or (self._until and wall >= self._until[0]):
+            if moves or self._deadlines.is_due(wall):
                 self._journal(Entry(wall, [], now))
             self._pass(now, wall)
             self._save_in_time()
@@ -243,11 +245,9 @@ class Served:
         self._tell(self.stream.tick(now, wall), wall)
         if self.watcher is not None and (warning := self.watcher.look(self.stream)):
             say(f"{self.name}: {warning}")
-        if self.stream.n_models == 1:
-            self._until.clear()
-        if n_due := sum(until <= wall for until in self._until):
-            del self._until[:n_due]
-            self._tell(self.stream.finish_old(1 + len(self._until)), wall)
+        older = self.stream.older
+        if (n_left := self._deadlines.n_left(older, wall)) < len(older):
+            self._tell(self.stream.finish_old(1 + n_left), wall)
 
     def _give_up(self, wall: float) -> None:
         """Make room for one more model."""
@@ -269,6 +269,7 @@ class Served:
             with self.health.at_stake():
                 self._journal(Entry(wall, [Arrived(0, b"", 0, "", "", GIVE_UP)]))
                 self._give_up(wall)
+        old = self.stream.model
         left = self.stream.take_over(version.model)  # where it is refused, nothing has changed
         with self.health.at_stake():
             assert not left
@@ -277,7 +278,7 @@ class Served:
                 self.truths.begin_anew(self.log.newest)
             self.version = version
             self.watcher = Watcher.of(self.stream, awaits_labels=True)
-            self._until.append(wall + self._manner.deadline)
+            self._deadlines.add(old, wall + self._manner.deadline)
             self.save()
             self._count()
 
@@ -358,7 +359,8 @@ class Served:
         began = time.monotonic()
         note = {
             "kind": "service", "reader": self.reader.to_plain(), "log": self.log.place(),
-            "answered": self.answered.to_plain(), "n_requests": self._n_requests, "until": self._until,
+            "answered": self.answered.to_plain(), "n_requests": self._n_requests,
+            "until": self._deadlines.to_plain(self.stream.older),
             "point": [self.version.point.threshold, self.version.point.delay_cost], "started": self._started,
             "truths": self.truths.to_plain(), "bounds": self._of_rows(),
         }  # fmt: skip

@@ -60,17 +60,13 @@ class Service:
     _looked: OrderedDict[tuple[str, str | int], tuple[Any, LookedBack]] = field(default_factory=OrderedDict)
     _refused: Counter[tuple[int, str]] = field(default_factory=Counter)
     _news: dict[str, asyncio.Event] = field(default_factory=dict)
-    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)  # set when fewer connections may go on
+    is_stopping: bool = False  # whoever waits for more should go
 
     def begin(self) -> None:
         """Be woken, in this event loop, by decisions."""
         loop = asyncio.get_running_loop()
-        self.hub.on_news = lambda name: _quietly(loop, self._wake, name)
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether whoever waits for more should go."""
-        return self._stopping.is_set()
+        self.hub.on_news = lambda name: quietly(loop, self._wake, name)
 
     def is_open_to(self, scope: Scope) -> bool:
         """Whether a connection that was let in may go on: not at the end, nor where its token was taken away."""
@@ -80,18 +76,17 @@ class Service:
     def let_in(self, tokens: frozenset[bytes]) -> None:
         """Know other tokens; who came with one that is not among them must go."""
         self.tokens = tokens
-        for name in list(self._news):
-            self._wake(name)
+        self._wake_all()
 
-    async def stopped(self) -> None:
-        """Wait until it is time to stop."""
-        await self._stopping.wait()
+    async def closed(self, scope: Scope) -> None:
+        """Wait until a connection that was let in may not go on."""
+        while self.is_open_to(scope):
+            await self._changed.wait()
 
     def stop(self) -> None:
         """Let all who wait go."""
-        self._stopping.set()
-        for name in list(self._news):
-            self._wake(name)
+        self.is_stopping = True
+        self._wake_all()
 
     def news(self, served: Served) -> asyncio.Event:
         """Set when the model has decisions that were not there before this was asked."""
@@ -112,7 +107,7 @@ class Service:
         future: asyncio.Future[Settled | Refusal] = loop.create_future()
 
         def done(answer: Settled | Refusal) -> None:
-            _quietly(loop, _settle, future, answer.anew() if isinstance(answer, Refusal) else answer)
+            quietly(loop, _settle, future, answer.anew() if isinstance(answer, Refusal) else answer)
 
         self.hub.submit(served, Ask(body, form, key, done))
         return unless_refused(await future)
@@ -168,6 +163,13 @@ class Service:
             so_far = f" ({n:,} such answers so far)" if n > TOLD else ""
             say(f"{method[:8]} {route or 'of an unknown path'} answered with {status} to {client}{so_far}")
 
+    def _wake_all(self) -> None:
+        """Let all who wait see whether they may go on."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        for name in list(self._news):
+            self._wake(name)
+
     def _wake(self, name: str) -> None:
         event = self._news.pop(name, None)
         if event is not None:
@@ -179,7 +181,7 @@ def _settle(future: asyncio.Future[Any], answer: Any) -> None:
         future.set_result(answer)
 
 
-def _quietly(loop: asyncio.AbstractEventLoop, wish: Callable[..., None], *given: Any) -> None:
+def quietly(loop: asyncio.AbstractEventLoop, wish: Callable[..., None], *given: Any) -> None:
     """Let an event loop do something soon, if it is still there."""
     try:
         loop.call_soon_threadsafe(wish, *given)

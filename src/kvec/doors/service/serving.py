@@ -29,9 +29,9 @@ from kvec.doors.service.hub import Hub
 from kvec.doors.service.meters import Meters
 from kvec.doors.service.model_routes import reload
 from kvec.doors.service.protocol import protocol_of, quiet, socket_protocol_of
-from kvec.doors.service.replaying import Recording, Replay
+from kvec.doors.service.replaying import FASTEST, Recording, Replay
 from kvec.doors.service.served import Served
-from kvec.doors.service.service import Origin, Service
+from kvec.doors.service.service import Origin, Service, quietly
 from kvec.doors.streaming import every
 from kvec.doors.succeeding import limits_of
 from kvec.doors.summary import counted
@@ -83,6 +83,8 @@ def serve(wishes: Wishes) -> int:
         raise SettingError(f"--every is {wishes.every!r}; write a time, as in 30s")
     if wishes.replay is not None and wishes.state is not None:
         raise SettingError("--replay shows a recorded table, and keeps nothing; leave out --state")
+    if not 0 < wishes.speed <= FASTEST:
+        raise SettingError(f"--speed is {wishes.speed:g}; it must be above 0 and at most {FASTEST:g}")
     limits_of(wishes.limits)
     manner = Manner(
         wishes.bounds, dict(wishes.limits), wishes.event_time == "wall", seconds, require_deadline(wishes.deadline)
@@ -158,8 +160,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, hear signals, and only then say so."""
         await super().startup(sockets)
-        if hasattr(signal, "SIGHUP"):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+        if hasattr(signal, "SIGHUP"):  # not by the loop, which is gone while the last snapshot is written
+            loop = asyncio.get_running_loop()
+            signal.signal(signal.SIGHUP, lambda *_: quietly(loop, self._reload))
         if self.started:
             self._when_ready()
 

@@ -32,6 +32,8 @@ class Version:
     point: OperatingPoint
     unknown: Unknown  # when a decision there says that it does not know
     kept: Mapping[str, npt.NDArray[Any]]  # of the validation sequences
+    held: Held  # what they told of the trade-off
+    curve: list[dict[str, Any]]  # points of it, from latest to earliest
 
     @classmethod
     def read(cls, path: Path, target: Target | None = None) -> Version:
@@ -39,7 +41,9 @@ class Version:
         folder = read_folder(path)
         with as_damage(path):
             base = deploy(folder)
-            version = cls(base, base.operating_point, base.unknown, validation_of(folder))
+            kept = validation_of(folder)
+            held = Held.of(kept)
+            version = cls(base, base.operating_point, base.unknown, kept, held, _curve(held))
         return version.aimed(target) if target else version
 
     def aimed(self, target: Target) -> Version:
@@ -51,11 +55,6 @@ class Version:
     def at(self, point: OperatingPoint) -> Version:
         """The same model at this point."""
         return replace(self, point=point, unknown=self.unknown.settled(self.kept, point))
-
-    @cached_property
-    def held(self) -> Held:
-        """What validation told of the trade-off."""
-        return Held.of(self.kept)
 
     @cached_property
     def model(self) -> Deployed:
@@ -76,15 +75,6 @@ class Version:
         return _point(point, float(self.held.earliness(stops)), float(self.held.accuracy(stops)))
 
     @cached_property
-    def curve(self) -> list[dict[str, Any]]:
-        """Points of the trade-off on validation, from latest to earliest."""
-        along = self.held.along
-        found = zip(self.held.path, self.held.earliness(along), self.held.accuracy(along), strict=True)
-        points = [_point(one, float(late), float(right)) for one, late, right in found if one.threshold <= 1]
-        step = max(len(points) // POINTS, 1)
-        return points[::step]
-
-    @cached_property
     def fields(self) -> list[dict[str, Any]]:
         """The value fields with the values that training knew."""
         return fields_told(self.base.vocabulary)
@@ -101,6 +91,14 @@ class Version:
             "curve": self.curve, "settings": self.base.config.to_dict(),
             "promise": None if model.promised is None else _promise(model.promised),
         }  # fmt: skip
+
+
+def _curve(held: Held) -> list[dict[str, Any]]:
+    """The trade-off on validation; it takes a while, and no dial changes it."""
+    found = zip(held.path, held.earliness(held.along), held.accuracy(held.along), strict=True)
+    points = [_point(one, float(late), float(right)) for one, late, right in found if one.threshold <= 1]
+    step = max(len(points) // POINTS, 1)
+    return points[::step]
 
 
 def _promise(promise: Promise) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import { announcer } from "./words.js";
 
 const THEME = "kvec-theme";
 const MUTED = "kvec-muted";
+const LIVE_AGAIN = 10_000; // milliseconds between two questions for what labels that came later say
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 const connection = (page.connection = new Connection(askToken));
 let wire = { state: "connecting", until: 0, reason: "" };
@@ -65,6 +66,18 @@ function greet(hello) {
 
 async function refreshCard() {
   showCard(readCard(await connection.get("v1/model")));
+}
+
+/** What labels that came later say of the model is asked again, for ever, while somebody can see it. */
+async function followLabels() {
+  if (isGreeted && !document.hidden) {
+    const said = await connection.get("v1/model").catch(() => null);
+    if (said?.name === page.card.name && said.hash === page.card.hash) {
+      page.card.live = said.live;
+      drawCard(page.card);
+    }
+  }
+  setTimeout(followLabels, LIVE_AGAIN);
 }
 
 function showCard(card) {
@@ -195,3 +208,4 @@ setInterval(showState, 500);
 start();
 watch();
 learnLate();
+setTimeout(followLabels, LIVE_AGAIN);

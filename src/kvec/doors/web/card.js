@@ -2,7 +2,7 @@
 
 import { byId, make, number } from "./dom.js";
 
-/** Fill the card. */
+/** Fill the card; settings that are shown already stay as they are, open or not. */
 export function drawCard(card) {
   const { labels, fields, session, live } = card;
   const rows = [
@@ -22,13 +22,12 @@ export function drawCard(card) {
     ],
   ].filter(([, text]) => text !== null && text !== undefined && text !== "");
   const told = rows.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, String(text))]);
-  const settings = make(
-    "details",
-    {},
-    make("summary", {}, "settings"),
-    make("pre", {}, JSON.stringify(card.settings, null, 1)),
-  );
-  byId("card").replaceChildren(...told, settings);
+  const place = byId("card");
+  const text = JSON.stringify(card.settings, null, 1);
+  const isThere = place.querySelector("pre")?.textContent === text;
+  for (const one of [...place.children]) if (!isThere || one.tagName !== "DETAILS") one.remove();
+  place.prepend(...told);
+  if (!isThere) place.append(make("details", {}, make("summary", {}, "settings"), make("pre", {}, text)));
 }
 
 function promiseText(promise, live) {
