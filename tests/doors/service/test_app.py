@@ -123,12 +123,15 @@ def test_lines_that_are_streamed_in_are_taken_as_they_come(lively: Trained) -> N
 
         told = problem_of(await client.post("/v1/items", content=endless(), headers=LINES), 413)
         assert told["taken"] == told["row"] > 100 and "more than 100,000 bytes" in told["detail"]
+        fallen = [one["n"] for one in told["decisions"]]
+        log = service.hub.served["default"].log
+        assert fallen == list(range(log.newest - len(fallen) + 1, log.newest + 1)), "the problem has them"
 
         before = service.hub.served["default"].stream.counters.items
         many = (orjson.dumps({"key": 1}) + b"\n") * 5_001
         told = problem_of(await client.post("/v1/items", content=many, headers=LINES), 413)
-        assert told["taken"] == 0 and "more than 5,000 rows" in told["detail"]
-        assert service.hub.served["default"].stream.counters.items == before, "none of them is taken"
+        assert (told["taken"], told["row"]) == (0, 5_000) and "more than 5,000 rows" in told["detail"]
+        assert service.hub.served["default"].stream.counters.items == before, "no item is among them"
 
         async def failing() -> Any:
             yield orjson.dumps(rows[0]) + b"\n"

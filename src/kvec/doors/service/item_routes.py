@@ -69,15 +69,18 @@ async def _streamed(request: Request, service: Service, served: Served) -> Settl
                 whole, line_break, rest = (rest, b"", b"") if chunk is None else (rest + chunk).rpartition(b"\n")
                 if not is_over and not line_break and len(rest) > bounds.max_line:
                     raise Refusal(413, f"a line is longer than {bounds.max_line:,} bytes", CLOSE)
-                if whole.strip():
-                    n_more = sum(1 for line in whole.split(b"\n") if line.strip())
-                    if n_rows + n_more > bounds.max_items:
-                        raise Refusal(413, f"more than {bounds.max_items:,} rows; send the rest in parts", CLOSE)
-                    settled = await _patiently(service, served, whole, is_first=not parts)
+                lines = [line for line in whole.split(b"\n") if line.strip()]
+                within = lines[: bounds.max_items - n_rows]
+                if within:
+                    settled = await _patiently(service, served, b"\n".join(within), is_first=not parts)
                     parts.append(_moved(settled, n_rows))
-                    n_rows += n_more
+                    n_rows += len(within)
+                if len(within) < len(lines):
+                    raise Refusal(413, f"more than {bounds.max_items:,} rows; send the rest in parts", CLOSE)
     except Refusal as refusal:
-        refusal.more |= {"taken": sum(part.answer.taken for part in parts), "row": n_rows}
+        so_far = _joined(parts)
+        refusal.more |= {"taken": so_far.answer.taken, "row": n_rows}
+        refusal.more["decisions"] = [orjson.loads(line) for line in so_far.decisions]
         raise
     return _joined(parts)
 

@@ -90,6 +90,7 @@ SCHEMAS: Plain = {
             "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
             "detail": {"type": "string"}, "field": {"type": "string"}, "row": {"type": "integer"},
             "taken": {"type": "integer", "description": "Of a body that was streamed in: items taken before."},
+            "decisions": {"type": "array", "description": "Of a body that was streamed in: what these settled."},
         },
         "examples": [{
             "type": "about:blank", "title": "Not Found", "status": 404, "detail": "there is no model 'other' here",
