@@ -263,7 +263,10 @@ def test_the_report_alone(faked: Callable[..., int], tmp_path: Path, capsys: pyt
         (["all", "--jobs", "0"], "--jobs is 0; at least one process is needed"),
         (["all", "--seeds", "0,x"], "--seeds is '0,x'; write whole numbers"),
         (["all", "--profile", "paper", "--seeds", "5"], "--seeds is '5'; the profile paper has the folds 0 to 4"),
-        (["all", "--only", "nothing"], "no cell has 'nothing' in its name; --list without --only shows them"),
+        (["all", "--only", "nothing"], "no cell has 'nothing' in its name; there are planted/kvec/0, "),
+        (["all", "--only", "nothing"], " and others; --list without --only shows them"),
+        (["curves", "--profile", "small", "--only", "nothing"], "no cell has 'nothing' in its name; there are "),
+        (["curves", "--profile", "small", "--only", "fgnet"], "nothing can be run: fgnet-d1 not found"),
         (
             ["curves", "--profile", "small"],
             "the profile small wants real data, and none of traffic-fg, fgnet-d1, movielens-1m, ",

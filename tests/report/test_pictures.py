@@ -3,6 +3,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib import image
+from matplotlib.colors import to_rgb
 from tests.report import made
 
 from kvec.report import canvas, curves, pictures, trust
@@ -132,3 +133,21 @@ def test_few_colours_are_enough_for_a_png(tmp_path) -> None:
     assert few.shape == all_of_them.shape
     assert np.abs(few - all_of_them).mean() < 0.002
     assert (tmp_path / "few.png").stat().st_size < 0.6 * (tmp_path / "all.png").stat().st_size
+
+
+def test_letters_keep_their_hue_in_few_colours(tmp_path) -> None:
+    with canvas.styled():
+        figure = canvas.sheet(6, 4)
+        axes = figure.subplots()
+        x = np.linspace(0, 1, 60)
+        for i, (colour, letters) in enumerate(canvas.LETTERS.items()):
+            y = np.sin(x * (3 + i)) + i / 9
+            axes.fill_between(x, y - 0.4, y + 0.4, color=colour, alpha=0.16, lw=0)  # bands mix to many colours
+            axes.text(0.02, 0.9 - 0.1 * i, "halting positions", color=letters, transform=axes.transAxes)
+        canvas.save(figure, tmp_path / "few.png")
+        figure.savefig(tmp_path / "all.png")
+    few, all_of_them = (image.imread(tmp_path / f"{name}.png")[..., :3] for name in ("few", "all"))
+    for hue in canvas.LETTERS.values():
+        given = np.array(to_rgb(hue))
+        same = np.isclose(all_of_them, given, atol=1e-3).all(axis=-1)
+        assert same.any() and np.abs(few[same] - given).max() < 0.02, hue

@@ -32,6 +32,12 @@ def test_points_of_unfinished_cells_are_left_out_even_if_torn(folder: Path) -> N
     assert read_results(folder).points.height == n
 
 
+def test_a_last_line_that_was_not_written_to_its_end_is_no_cell(folder: Path) -> None:
+    cells = (folder / "cells.csv").read_bytes()
+    (folder / "cells.csv").write_bytes(cells[: cells.rstrip().rfind(b",")])
+    assert read_results(folder).cells.height == 5 == cells.count(b"\n") - 2
+
+
 def test_of_a_cell_that_was_run_twice_the_newest_rows_win(folder: Path) -> None:
     cell = "traffic-fg/kvec/0"
     cells = pl.read_csv(folder / "cells.csv", infer_schema=False)

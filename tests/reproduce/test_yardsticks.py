@@ -34,7 +34,7 @@ def test_the_table_says_what_is_ahead_and_how_much_is_closed(tmp_path: Path) -> 
     assert [row[1] for row in rows] == [
         "SRN-Fixed", "trees (fixed n)", "trees (induction)", "half of the way from fixed n to induction",
     ]  # fmt: skip
-    assert rows[0][2:4] == ["3", "**+10.0** (+8.0 to +12.0)"] and rows[2][4] == "-5.0 (-7.0 to -3.0)"
+    assert rows[0][2:4] == ["3", "**+10.0** (+8.0 to +12.0)"] and rows[2][4] == "-5.0 (-7.0 to -3.0), below"
     assert rows[3][3] == "50 % closed; –" and rows[3][4] == "50 % closed; +0.0 (-1.0 to +1.0)"
 
 

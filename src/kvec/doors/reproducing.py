@@ -73,6 +73,8 @@ def reproduce_experiments(wishes: Wishes) -> int:
     seeds = _seeds(wishes.seeds, profile)
     tuned = read_tuned(wishes.tuned or TUNED) if wishes.tuned or profile.is_tuned else {}
     plan = _plan(experiments, profile, data, seeds, wishes.only, tuned)
+    if wishes.only and not plan.cells and not plan.missing:
+        _refuse_only(wishes.only, _plan(experiments, profile, {**dict.fromkeys(NAMES, ""), **data}, seeds, "", tuned))
     _require_something(plan, profile, wishes)
     if plan.missing:
         say(f"left out: {_not_found(plan)}")
@@ -186,7 +188,11 @@ def _plan(
     if not only:
         return plan
     cells = tuple(cell for cell in plan.cells if only in cell.id)
-    return Plan(cells, (), () if cells else plan.missing)
+    if cells:
+        return Plan(cells, (), ())
+    whole = plan_cells(experiments, profile, plan.missing, lambda training: settings_of(training, tuned), seeds)
+    wanted = {cell.base for cell in whole.cells if only in cell.id}
+    return Plan((), (), tuple(name for name in plan.missing if name in wanted))
 
 
 def _require_something(plan: Plan, profile: Profile, wishes: Wishes) -> None:
@@ -196,12 +202,17 @@ def _require_something(plan: Plan, profile: Profile, wishes: Wishes) -> None:
         return
     if plan.missing:
         raise DataError(f"nothing can be run: {_not_found(plan)}")
-    if wishes.only:
-        raise SettingError(f"no cell has {wishes.only!r} in its name; --list without --only shows them")
     raise SettingError(
         f"{wishes.experiment} has nothing for the profile {profile.name}, whose data sets are "
         f"{', '.join(profile.datasets)}; choose another --profile"
     )
+
+
+def _refuse_only(only: str, plan: Plan) -> None:
+    """Say that no cell of a plan has a word in its name, and a few names that there are."""
+    names = [cell.id for cell in plan.cells]
+    known = f"; there are {', '.join(names[:: max(len(names) // 3, 1)][:3])} and others" if names else ""
+    raise SettingError(f"no cell has {only!r} in its name{known}; --list without --only shows them")
 
 
 def _require_real(plan: Plan, profile: Profile, wishes: Wishes) -> None:

@@ -124,9 +124,11 @@ def shade(axes: Axes, shares: NDArray[np.float64], colour: str, extent: tuple[fl
 
 
 def _in_few_colours(content: bytes) -> bytes:
-    """A PNG in a palette of 256 colours, which lines and letters hardly use up: a third of the bytes."""
+    """A PNG in a palette of 256 colours, all of ours among them: a third of the bytes."""
     pillow, buffer = need("PIL.Image"), io.BytesIO()
-    pillow.open(io.BytesIO(content)).convert("RGB").quantize(256, dither=0).save(buffer, "png", optimize=True)
+    drawn = pillow.open(io.BytesIO(content)).convert("RGB")
+    drawn = drawn.quantize(256, method=pillow.Quantize.MAXCOVERAGE, kmeans=1, dither=0)  # medians mix letters' hues
+    drawn.save(buffer, "png", optimize=True)
     return buffer.getvalue()
 
 

@@ -13,7 +13,7 @@ from kvec.report.canvas import PAPER, as_percent, sheet, styled
 from kvec.reproduce.curves import Band, Spread, spread
 from kvec.reproduce.looks import Look, in_order, look_of, name_of
 from kvec.reproduce.results import Results, main_cells
-from kvec.reproduce.strokes import LETTER_SIZE, name_lines
+from kvec.reproduce.strokes import LETTER_SIZE, mark_size, name_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,12 +132,12 @@ def _draw(
 
 
 def _line(axes: Axes, places: Sequence[int], found: Sequence[Spread], look: Look) -> tuple[Band, Look]:
-    mean, sd, least, most = (np.array([getattr(s, name) for s in found]) for name in ("mean", "sd", "least", "most"))
+    mean, sd = (np.array([getattr(s, name) for s in found]) for name in ("mean", "sd"))
     axes.fill_between(places, mean - sd, mean + sd, color=look.colour, alpha=0.16, lw=0)
-    (line,) = axes.plot(places, mean, color=look.colour, marker=look.marker, ms=5.5, mec=PAPER, mew=0.6)
+    (line,) = axes.plot(places, mean, color=look.colour, marker=look.marker, ms=mark_size(look), mec=PAPER, mew=0.6)
     if look.dashes:
         line.set_dashes(look.dashes)
-    return Band(np.array(places, np.float64), mean, sd, least, most, len(found)), look
+    return Band(np.array(places, np.float64), mean, sd, len(found)), look
 
 
 def _widen(axes: Axes) -> None:

@@ -74,8 +74,6 @@ class Band:
     grid: Floats
     mean: Floats
     sd: Floats
-    least: Floats
-    most: Floats
     n: int
 
 
@@ -122,7 +120,7 @@ def band(lines: Lines, grid: Floats = GRID) -> Band:
     heights = np.stack([line.at(grid) for line in lines.values()])
     n = len(lines)
     sd = heights.std(axis=0, ddof=1) if n > 1 else np.zeros(grid.size)
-    return Band(grid, heights.mean(axis=0), sd, heights.min(axis=0), heights.max(axis=0), n)
+    return Band(grid, heights.mean(axis=0), sd, n)
 
 
 def common_range(many: Sequence[Lines], low: float = 0.0, high: float = 1.0) -> tuple[float, float] | None:

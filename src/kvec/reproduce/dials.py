@@ -13,6 +13,7 @@ from kvec.reproduce.curves import Spread, lines_of, spread, swept_points
 from kvec.reproduce.looks import look_of, name_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.strokes import LETTER_SIZE, draw_line, fit_heights, name_lines, set_earliness
+from kvec.reproduce.tables import percent
 from kvec.reproduce.verdicts import FAILS, HOLDS, LEAST, PARTLY, UNTESTED, Judged, joined, points_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def dial_table(results: Results, dataset: str) -> tuple[list[str], list[list[str
     """A header and rows: of each delay cost the point that was trained for it, and the dial at its earliness."""
     header = ["delay cost λ", "seeds", "earliness", "trained for it", "the dial there", "dial above it"]
     rows = [
-        [f"{each.cost:g}", str(each.gain.n), *(_share(part) for part in (each.earliness, each.trained, each.dial)),
+        [f"{each.cost:g}", str(each.gain.n), *(percent(part) for part in (each.earliness, each.trained, each.dial)),
          points_of(each.gain)]
         for each in turned(results, dataset)
     ]  # fmt: skip
@@ -111,7 +112,3 @@ def _judged(gain: Spread) -> tuple[str, str]:
     if gain.high >= 0:
         return PARTLY, "below, but within the band"
     return FAILS, "below"
-
-
-def _share(found: Spread) -> str:
-    return f"{100 * found.mean:.1f} %" + f" ± {100 * found.sd:.1f}" * (found.n > 1)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kvec.report.canvas import LETTERS, MUTED, PAPER, sheet, styled
 from kvec.reproduce.curves import (
     MEASURES,
     Band,
     Spread,
     area,
+    band,
     best_hm,
     common_range,
     drawn_methods,
@@ -40,6 +43,8 @@ RANGES = {  # of earliness that the paper speaks of
     "traffic-fg": TRAFFIC, "ustc-tfc2016": TRAFFIC, "traffic-app": TRAFFIC, "movielens-1m": (0.1, 0.4),
 }  # fmt: skip
 ABLATION_END = 0.4
+ONE = 0.5  # an early part of more than this share is all but the whole range
+ALIKE = 0.0005  # lines no further apart are one line to the eye
 SWEPT = tuple(
     f"{name}{end}" for name in ("kvec-paper", "kvec-paper-sum", "srn-earliest", "earliest") for end in ("", MOVED)
 )
@@ -68,22 +73,37 @@ def moved_methods(results: Results, dataset: str) -> list[str]:
     return [name for name in in_order(drawn_methods(results, dataset)) if name in ("kvec", *SWEPT)]
 
 
+def early_part(results: Results, dataset: str, methods: list[str]) -> float | None:
+    """Up to which earliness the early part of a figure goes; nothing where that would be all but the whole range."""
+    _, high = RANGES.get(dataset, (0.0, 0.0))
+    end = max(0.12, 1.15 * high, 3 * _first(results, dataset, methods))
+    return end if end <= ONE else None
+
+
+def are_apart(results: Results, dataset: str, methods: list[str]) -> bool:
+    """Whether any two lines of accuracy can be told from each other."""
+    means = np.stack([band(lines).mean for name in methods if (lines := lines_of(results, dataset, name))])
+    means = means[:, np.isfinite(means).any(axis=0)]
+    return bool(np.any(np.nanmax(means, axis=0) - np.nanmin(means, axis=0) > ALIKE))
+
+
 def draw_measure(results: Results, dataset: str, measure: str, methods: list[str]) -> Figure:
-    """One measure against earliness, the whole range and its early part, lines named where they leave the latter."""
+    """One measure against earliness, the whole range and its early part, lines named in the last of them."""
     low, high = RANGES.get(dataset, (0.0, 0.0))
-    zoom = min(max(0.12, 1.15 * high, 3 * _first(results, dataset, methods)), 1.0)
+    zoom = early_part(results, dataset, methods)
+    ends = (1.0,) if zoom is None else (1.0, zoom)
     with styled():
-        figure = sheet(9.6, 4.2)
-        whole, early = figure.subplots(1, 2, width_ratios=(1, 1.05))
-        for axes, end in ((whole, 1.0), (early, zoom)):
+        figure = sheet(9.6 if zoom else 7.4, 4.2)
+        places = figure.subplots(1, len(ends), width_ratios=(1, 1.05)[: len(ends)], squeeze=False)[0]
+        for axes, end in zip(places, ends, strict=True):
             set_earliness(axes, 0.0, end)
             shade_range(axes, low, high)
             found = _draw_methods(axes, results, dataset, measure, methods)
             fit_heights(axes, [each for each, _ in found], 0.0, end, measure != "hm")
-            if axes is early:
-                name_lines(axes, found)
-        whole.set(ylabel=TITLES[measure], title=f"{name_of(dataset)}: {TITLES[measure]}")
-        early.set_title("the early part" + f"; shaded {100 * low:g}–{100 * high:g} %" * (high > 0))
+        name_lines(places[-1], found)
+        places[0].set(ylabel=TITLES[measure], title=f"{name_of(dataset)}: {TITLES[measure]}")
+        if zoom:
+            places[1].set_title("the early part" + f"; shaded {100 * low:g}–{100 * high:g} %" * (high > 0))
         return figure
 
 
@@ -160,9 +180,9 @@ def _key(axes: Axes, methods: list[str]) -> None:
     axes.axis("off")
     for i, name in enumerate(methods):
         look, at = look_of(name), 0.9 - 0.13 * i
-        draw_sample(axes, look, (0.02, 0.1, 0.18), at, axes.transAxes)
+        draw_sample(axes, look, (0.02, 0.15, 0.28), at, axes.transAxes)
         axes.text(
-            0.23, at, look.label, color=LETTERS[look.colour], va="center", fontsize=10.5, transform=axes.transAxes
+            0.32, at, look.label, color=LETTERS[look.colour], va="center", fontsize=10.5, transform=axes.transAxes
         )
     words = "bands: one standard deviation over seeds\nopen marks: trained policies,\none for each value and seed"
     at = 0.88 - 0.13 * len(methods)

@@ -57,18 +57,37 @@ def _of_dataset(results: Results, dataset: str) -> Iterator[Picture]:
     if main:
         caption = f"The five measures against earliness on {where}; earliness in logarithmic steps."
         yield Picture(f"{dataset}-measures", dataset, caption, partial(figures.draw_measures, results, dataset, main))
+        parts = ", the whole range and its early part" if figures.early_part(results, dataset, main) else ""
         for measure in MEASURES:
-            caption = f"{figures.TITLES[measure]} against earliness on {where}, the whole range and its early part."
+            caption = f"{figures.TITLES[measure]} against earliness on {where}{parts}."
             draw = partial(figures.draw_measure, results, dataset, measure, main)
             yield Picture(f"{dataset}-{measure}", dataset, caption, draw, measure in ("accuracy", "hm"))
+    for kind, methods, words in _compared(results, dataset):
+        if figures.are_apart(results, dataset, methods):
+            draw = partial(figures.draw_measure, results, dataset, "accuracy", methods)
+            yield Picture(f"{dataset}-{kind}", dataset, f"{words}.", draw)
+
+
+def not_drawn(results: Results) -> list[str]:
+    """Figures that are left out, since all their lines lie on each other."""
+    return [
+        f"{words}: all lines lie on each other, and are not drawn."
+        for dataset in results.datasets()
+        for _, methods, words in _compared(results, dataset)
+        if not figures.are_apart(results, dataset, methods)
+    ]
+
+
+def _compared(results: Results, dataset: str) -> Iterator[tuple[str, list[str], str]]:
+    """Methods that are compared beside the paper's: a kind of figure, the methods and what they are."""
+    main, where = figures.main_methods(results, dataset), name_of(dataset)
     for kind, methods, words in (
         ("rules-srn", figures.rules_of_srn(results, dataset), "Ways of halting on what SRN says, beside KVEC, on"),
         ("rules-kvec", figures.rules_of_kvec(results, dataset), "Ways of halting on what KVEC says, on"),
         ("moved", figures.moved_methods(results, dataset), "Swept methods, and their thresholds moved instead, on"),
     ):
         if len(methods) > 1 and not set(methods) <= set(main):
-            draw = partial(figures.draw_measure, results, dataset, "accuracy", methods)
-            yield Picture(f"{dataset}-{kind}", dataset, f"{words} {where}.", draw)
+            yield kind, methods, f"{words} {where}"
 
 
 def _inner(results: Results) -> Iterator[Picture]:
@@ -82,7 +101,7 @@ def _inner(results: Results) -> Iterator[Picture]:
             draw = partial(inner_figures.draw_attention, results, dataset, trainings)
             yield Picture(f"{dataset}-attention", "attention", caption, draw)
     if halted := results.halts["dataset"].unique(maintain_order=True).to_list():
-        caption = "Where sequences were halted, and the true positions."
+        caption = "Where sequences were decided, by a halt or at their end, and the true positions."
         yield Picture("halting", "halting", caption, partial(inner_figures.draw_halting, results, halted))
     for base, counts in key_counts(results).items():
         known = [k for k in counts if "kvec" in drawn_methods(results, f"{base}@{k}")]

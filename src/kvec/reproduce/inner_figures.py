@@ -24,7 +24,7 @@ from kvec.report.canvas import (
 from kvec.report.metrics import Floats
 from kvec.reproduce.curves import lines_of
 from kvec.reproduce.discussions import attention_of, sweep
-from kvec.reproduce.looks import Look, look_of, name_of
+from kvec.reproduce.looks import SWEPT, Look, look_of, name_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.strokes import (
     LETTER_SIZE,
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LETTERS_OF = {"alpha": "α", "beta": "β"}
+FEWEST_ITEMS = 20  # of a bin: of fewer, means are noise
 
 
 def draw_sensitivity(results: Results, dataset: str) -> Figure:
-    """Accuracy and earliness of the trained policy over values of α and of β."""
+    """Accuracy and earliness of the trained policy over values of α and of β, each told with the other's value."""
     with styled():
         figure = sheet(9.6, 3.8)
         for axes, setting in zip(figure.subplots(1, 2), ("alpha", "beta"), strict=True):
             table = sweep(results, dataset, setting)
-            axes.set_title(f"{name_of(dataset)}: {LETTERS_OF[setting]}")
+            axes.set_title(f"{name_of(dataset)}: {SWEPT[setting]}{_held(results, dataset, setting)}")
             if not table.height:
                 empty(axes, "not run")
                 continue
@@ -64,10 +64,21 @@ def draw_sensitivity(results: Results, dataset: str) -> Figure:
                 ends.append((float(y[-1]), name + " ↓" * (name == "earliness"), colour))
             turned = 40 if table.height > 7 else 0
             axes.set_xticks(places, [f"{value:.2g}" for value in table["value"].to_list()], rotation=turned)
-            axes.set(xlim=(-0.3, table.height - 0.7), ylim=(0, 1.03), xlabel=LETTERS_OF[setting])
+            axes.set(xlim=(-0.3, table.height - 0.7), ylim=(0, 1.03), xlabel=SWEPT[setting])
             as_percent(axes.yaxis)
             label_ends(axes, ends, table.height - 0.7)
         return figure
+
+
+def _held(results: Results, dataset: str, setting: str) -> str:
+    """At which value the other of α and β was held, if all cells of a sweep tell the same."""
+    other = "beta" if setting == "alpha" else "alpha"
+    own = results.cells.filter(
+        (pl.col("dataset") == dataset) & (pl.col("training") == "kvec-paper") & (pl.col("swept") == setting)
+    )
+    values = set(own["settings"].str.extract(rf"(?:^|\s)training\.{other}=(\S+)").to_list())
+    value = values.pop() if len(values) == 1 else None
+    return f", at {SWEPT[other]} = {value}" if value else ""
 
 
 def draw_attention(results: Results, dataset: str, trainings: Sequence[str]) -> Figure:
@@ -75,7 +86,7 @@ def draw_attention(results: Results, dataset: str, trainings: Sequence[str]) -> 
     with styled():
         figure = sheet(5.2 * len(trainings) + 0.6, 3.9)
         for axes, training in zip(figure.subplots(1, len(trainings), squeeze=False)[0], trainings, strict=True):
-            own = attention_of(results, dataset, training)
+            own = attention_of(results, dataset, training).filter(pl.col("items") >= FEWEST_ITEMS)
             columns = ("inside", "outside", "accuracy")
             means = own.group_by("earliness").agg(
                 *(pl.col(name).mean() for name in columns),
@@ -92,18 +103,20 @@ def draw_attention(results: Results, dataset: str, trainings: Sequence[str]) -> 
                 (line,) = axes.plot(x, y, color=colour, marker=mark, ms=4.5)
                 if dashes:
                     line.set_dashes(dashes)
-                ends.append((float(y[-1]), words, colour))
+                ends += [(float(y[-1]), words, colour)] if y.size else []
             set_earliness(axes, 0.0, 1.0)
             axes.set_xlabel("share of the sequence seen")
-            axes.set(ylim=(0, 1), title=f"{name_of(dataset)}: {look_of(training).label}")
+            axes.set(ylim=(0, 1.03), title=f"{name_of(dataset)}: {look_of(training).label}")
             axes.set_ylabel("share of attention; accuracy")
             as_percent(axes.yaxis)
             label_ends(axes, ends, 1.0)
+            if not ends:
+                empty(axes, "too few items")
         return figure
 
 
 def draw_halting(results: Results, datasets: Sequence[str]) -> Figure:
-    """Where sequences were halted and where they could be: a row for each data set, KVEC beside its ablation."""
+    """Where sequences were decided and where they could be: a row for each data set, KVEC beside its ablation."""
     methods = ("kvec", "kvec-no-value")
     with styled():
         figure = sheet(9.6, 2.9 * len(datasets))
@@ -116,7 +129,7 @@ def draw_halting(results: Results, datasets: Sequence[str]) -> Figure:
                 own = of_set.filter(pl.col("method") == method)
                 look = look_of(method)
                 axes.set_title(f"{name_of(dataset)}: {'KVEC' if method == 'kvec' else look.label}")
-                axes.set_xlabel("halting position, items")
+                axes.set_xlabel("items read")
                 if not own.height:
                     empty(axes, "not run")
                     continue
@@ -131,7 +144,7 @@ def draw_halting(results: Results, datasets: Sequence[str]) -> Figure:
 
 
 def _histogram(axes: Axes, own: pl.DataFrame, edges: Floats, look: Look) -> None:
-    """Shares of halting positions as bars, of true ones as an outline; both named inside."""
+    """Shares of places of decision as bars, of true ones as an outline; both named inside."""
     weight = own["count"].to_numpy() / own["count"].sum()
     found = np.histogram(own["n_observed"].to_numpy(), edges, weights=weight)[0]
     true = np.histogram(own["true"].to_numpy(), edges, weights=weight)[0]
@@ -143,8 +156,8 @@ def _histogram(axes: Axes, own: pl.DataFrame, edges: Floats, look: Look) -> None
     axes.grid(axis="x", visible=False)
     mark = "┆" if np.count_nonzero(true) == 1 else "□"
     is_late = float(np.average(own["true"].to_numpy(), weights=weight)) > edges[-1] / 2
-    for i, (words, colour) in enumerate((("■ halted", LETTERS[look.colour]), (f"{mark} true position", INK))):
-        x = (0.03 if is_late else 0.62) + 0.17 * i
+    for i, (words, colour) in enumerate((("■ decided", LETTERS[look.colour]), (f"{mark} true position", INK))):
+        x = (0.03 if is_late else 0.58) + 0.2 * i
         axes.text(x, 0.9, words, color=colour, fontsize=LETTER_SIZE, transform=axes.transAxes)
 
 

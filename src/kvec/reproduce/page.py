@@ -16,7 +16,7 @@ from kvec.report.canvas import need, save, write_whole
 from kvec.reproduce.by_items import VISIBILITY, items_rows, measured_trainings, side_by_side
 from kvec.reproduce.claims import describe, has_repeats, judge
 from kvec.reproduce.dials import dial_table, judge_dial
-from kvec.reproduce.gallery import Picture, pictures
+from kvec.reproduce.gallery import Picture, not_drawn, pictures
 from kvec.reproduce.looks import name_of
 from kvec.reproduce.results import Results, read_results
 from kvec.reproduce.tables import (
@@ -38,8 +38,9 @@ from kvec.words.errors import SettingError
 TITLE = "The experiments of KVEC"
 MEANING = (
     "Mean ± standard deviation over seeds. Mean accuracy is the area under the curve over its width, in the range of "
-    "earliness that the methods of the paper's figures reach, for all that span it; best HM is on test at the point "
-    "chosen on validation. Differences are in points of accuracy, paired by seed, with the 95 % interval of their mean."
+    "earliness that the methods of the paper's figures reach, for all that span it to 0.2 points; best HM is on test "
+    "at the point chosen on validation. Differences are in points of accuracy, paired by seed, with the 95 % interval "
+    "of their mean."
 )
 EXPERIMENTS = {
     "ablation": "KVEC without its parts", "sensitivity": "Sensitivity to α and β",
@@ -55,8 +56,8 @@ BEYOND = {
 PAIRED = (
     "Points of accuracy (and of HM, at the point chosen on validation) by which a method lies above another on the "
     "same test units, with the 95 % interval of a bootstrap over units, mean over seeds; bold where the interval is "
-    "above zero. Of KVEC's own candidates the one of best HM on validation is the champion: it speaks for "
-    "KVEC, and the others are shown beside it."
+    "above zero, and the word below where it is below zero. Of KVEC's own candidates the one of best HM on "
+    "validation is the champion: it speaks for KVEC, and the others are shown beside it."
 )
 DIALS = "{}: accuracy of a model that was trained for one delay cost, and of the dial at its earliness."
 
@@ -134,7 +135,7 @@ def _sections(results: Results, judged: Sequence[Judged], shown: Sequence[Pictur
         Section("The data sets", [], [], [("", data_table(results))] if results.data.height else []),
         Section("Which trainings had converged", [], [], [("", convergence_table(results))]),
         Section("What was trained, and how long it took", [], [], [("", settings_table(results))]),
-        Section("What was left out", left_out(results) or ["Nothing that was planned."], [], []),
+        Section("What was left out", left_out(results) + not_drawn(results) or ["Nothing that was planned."], [], []),
     ]
     return [part for part in parts if part.words or part.pictures or any(table.rows for _, table in part.tables)]
 

@@ -142,6 +142,15 @@ def numbers(text: str) -> list[float]:
     return [float(word) for word in text.split()]
 
 
+def whole_lines(path: Path) -> bytes:
+    """A file without the end of a line that was not written to its end; nothing of a file that is not there."""
+    try:
+        written = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    return written[: written.rfind(b"\n") + 1]
+
+
 def _of_cells(path: Path, columns: dict[str, type[pl.DataType]], known: pl.DataFrame) -> pl.DataFrame:
     """The rows of cells that are done: the last run of each, since an interrupted one may have left rows."""
     table = _table(path, columns, set(known["cell"].to_list()))
@@ -157,7 +166,7 @@ def _table(path: Path, columns: dict[str, type[pl.DataType]], cells: set[str] | 
     if not path.is_file():
         return pl.DataFrame(schema=columns)
     try:
-        raw = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True).fill_null("")
+        raw = pl.read_csv(whole_lines(path), infer_schema=False, truncate_ragged_lines=True).fill_null("")
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         why = str(error).partition("\n")[0]
         raise DataError(f"{path}: cannot be read as CSV ({why}); restore it or remove it and run again") from error

@@ -14,7 +14,7 @@ from typing import IO, Any
 import polars as pl
 
 from kvec.reproduce.plan import Cell, Outcome
-from kvec.reproduce.results import ADDED, ATTENTION, CELLS, HALTS, PAIRED, POINTS, PREFIXES
+from kvec.reproduce.results import ADDED, ATTENTION, CELLS, HALTS, PAIRED, POINTS, PREFIXES, whole_lines
 from kvec.reproduce.timing import Took
 from kvec.words.errors import DataError, SettingError
 
@@ -163,7 +163,7 @@ class Looked:
 
 def look(folder: Path, cells: Iterable[Cell]) -> Looked:
     """Which of the cells a folder has, and how long all of its cells took; nothing is changed in it."""
-    rows = {row["cell"]: row for row in _rows(_whole_lines(folder / DONE), folder / DONE, tuple(CELLS))}
+    rows = {row["cell"]: row for row in _rows(whole_lines(folder / DONE), folder / DONE, tuple(CELLS))}
     why = {cell.id: why_to_run(rows, cell, folder) for cell in cells}
     return Looked(
         {name for name, reason in why.items() if not reason},
@@ -197,7 +197,7 @@ def _took(rows: Mapping[str, Mapping[str, str]]) -> dict[str, Took]:
 
 def _mended(path: Path, columns: Collection[str] = ()) -> list[dict[str, str]]:
     """The rows of a table, of which a line that was not written to its end is cut off."""
-    whole = _whole_lines(path)
+    whole = whole_lines(path)
     if path.is_file() and path.stat().st_size != len(whole):
         with path.open("r+b") as file:
             file.truncate(len(whole))
@@ -207,19 +207,11 @@ def _mended(path: Path, columns: Collection[str] = ()) -> list[dict[str, str]]:
 def _widened(path: Path, columns: Collection[str]) -> list[dict[str, str]]:
     """The rows of a table, which gets the columns that it did not yet have when it was begun."""
     rows = _mended(path, columns)
-    header = _whole_lines(path).partition(b"\n")[0].decode("utf-8")
+    header = whole_lines(path).partition(b"\n")[0].decode("utf-8")
     if header and header.strip() != ",".join(columns):
         rows = [dict.fromkeys(columns, "") | row for row in rows]
         _replace(path, columns, rows)
     return rows
-
-
-def _whole_lines(path: Path) -> bytes:
-    try:
-        written = path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    return written[: written.rfind(b"\n") + 1]
 
 
 def _rows(whole: bytes, path: Path, columns: Collection[str]) -> list[dict[str, str]]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from kvec.reproduce.convergence import convergence
 from kvec.reproduce.curves import (
+    SAME,
     Lines,
     Spread,
     area,
@@ -75,7 +76,7 @@ def claims_table(judged: Sequence[Judged]) -> Table:
 
 def data_table(results: Results) -> Table:
     """Table I of the paper, and what may explain where value correlation helps."""
-    names = list(results.data.columns)
+    names = [name for name in results.data.columns if name != "digest"]
     rows = [[_cell(name, row[name]) for name in names] for row in results.data.iter_rows(named=True)]
     return Table([COLUMNS.get(name, name.replace("_", " ")) for name in names], rows)
 
@@ -109,7 +110,7 @@ def methods_table(results: Results, dataset: str, without_repeats: bool = False)
             _mean_height(lines[name], reach),
             _mean_height(lines[name], early),
             _number(spread(list(hm.values()))) if hm else "–",
-            *(_percent(spread(values)) if values else "–" for values in at),
+            *(percent(spread(values)) if values else "–" for values in at),
             *(_difference(lines, name, 0.0, high) for high in (1.0, EARLY)),
         ])  # fmt: skip
     return Table(header, rows)
@@ -236,13 +237,19 @@ def _difference(lines: Mapping[str, Lines], name: str, low: float, high: float) 
 
 
 def _mean_height(lines: Lines, reach: tuple[float, float] | None) -> str:
-    """The mean height of lines that span a range."""
-    if reach is None or any(line.earliness[0] > reach[0] or line.earliness[-1] < reach[1] for line in lines.values()):
+    """The mean height of lines that span a range, or miss no more of it than is told as nothing."""
+    own = reach and common_range([lines], *reach)
+    if not reach or not own or own[0] - reach[0] > SAME or reach[1] - own[1] > SAME:
         return "–"
-    return _percent(area(lines, *reach))
+    return percent(area(lines, *own))
 
 
-def _percent(found: Spread) -> str:
+def percent(found: Spread) -> str:
+    """A share over seeds in percent, with its deviation.
+
+    >>> percent(Spread(0.5, 0.012, 0.49, 0.51, 0.47, 0.53, 3))
+    '50.0 % ± 1.2'
+    """
     return f"{100 * found.mean:.1f} %" + f" ± {100 * found.sd:.1f}" * (found.n > 1)
 
 

@@ -89,14 +89,14 @@ def _titled(measure: str) -> str:
 
 
 def _told(row: dict[str, float] | None) -> str:
-    """A difference in points, with its interval; bold where the interval lies above zero."""
+    """A difference in points, with its interval: bold where that lies above zero, with a word where it lies below."""
     if row is None or row["difference"] is None:
         return "–"
     gain = f"{100 * row['difference']:+.1f}"
     if row["low"] is None:
         return gain
-    bold = "**" if row["low"] > 0 else ""
-    return f"{bold}{gain}{bold} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f})"
+    bold, below = "**" * (row["low"] > 0), ", below" * (row["high"] < 0)
+    return f"{bold}{gain}{bold} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f}){below}"
 
 
 def _closed(own: pl.DataFrame, method: str, measure: str) -> str:
