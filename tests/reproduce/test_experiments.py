@@ -153,6 +153,7 @@ def test_given_seeds_go_before_all_others(tmp_path: Path) -> None:
         ("colour = 1", "unknown entry 'colour' in my.toml; known: against, compare, reproduces, runs, statistics"),
         ("title = 3", "my.toml: title is 3; write it in quotes"),
         ("runs = 3", "my.toml: runs is 3; write [[runs]] above"),
+        ("title = 'mine'", "my.toml: has no [[runs]]; begin with a copy of"),
         ("statistics = ['plant']", "unknown data set 'plant' in my.toml; known: other, planted"),
         ("statistics = 'planted'", "my.toml: statistics is 'planted'; write a list, such as ['planted']"),
         (RUN + "sweep = 3", "unknown entry 'sweep' in my.toml, runs 1; known: datasets"),
@@ -164,7 +165,8 @@ def test_given_seeds_go_before_all_others(tmp_path: Path) -> None:
         (RUN + "setting = 'training.beta'", "my.toml, runs 1: setting and values go together"),
         (RUN + "setting = 'beta'\nvalues = [1]", "unknown group 'beta' in my.toml, runs 1; known: deciding"),
         (RUN + "setting = 'training.bet'\nvalues = [1]", "unknown setting 'training.bet' in my.toml, runs 1; known"),
-        (RUN + "setting = 'training.beta'\nvalues = ['x']", "my.toml, runs 1: values are numbers, not 'x'"),
+        (RUN + "setting = 'training.beta'\nvalues = ['x']", "my.toml, runs 1: values are finite numbers, not 'x'"),
+        (RUN + "setting = 'training.beta'\nvalues = [nan]", "my.toml, runs 1: values are finite numbers, not nan"),
         (RUN + "settings = { training.betta = 1 }", "unknown setting 'training.betta' in my.toml, runs 1"),
         (RUN + "relative_to = 'training.alpha'", "my.toml, runs 1: relative_to needs a setting and values"),
         (

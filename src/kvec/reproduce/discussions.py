@@ -38,7 +38,9 @@ def judge(results: Results) -> list[Judged]:
     rows += _attention(results) + _halting(results) + _keys(results)
     named = {row.claim for row in rows}
     missing = [claim for claim in (ALPHA, BETA, ATTENTION, HALTING, KEYS) if claim not in named]
-    return rows + [Judged(claim, "", "", "", UNTESTED, "this experiment was not run") for claim in missing]
+    return rows + [
+        Judged(claim, "", "", "", UNTESTED, "this experiment was not run, or too little of it") for claim in missing
+    ]
 
 
 def sweep(results: Results, dataset: str, setting: str) -> pl.DataFrame:

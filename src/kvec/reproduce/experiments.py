@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -91,6 +92,8 @@ def read_experiment(path: Path, names: Names) -> Experiment:
     read = [_run(run, names, f"{path.name}, runs {number}") for number, run in enumerate(runs, 1)]
     title, reproduces = (_text(plain, name, path.name) for name in ("title", "reproduces"))
     compare, against = (tuple(map(str, _list(plain, name, path.name))) for name in ("compare", "against"))
+    if not runs and not statistics:
+        raise SettingError(f"{path.name}: has no [[runs]]; begin with a copy of {RECIPES / 'curves.toml'}")
     if bool(compare) != bool(against):
         raise SettingError(f"{path.name}: compare and against go together: methods, and those they are compared with")
     return Experiment(path.stem, title or path.stem, reproduces, statistics, tuple(read), path, compare, against)
@@ -169,8 +172,8 @@ def _run(given: Any, names: Names, where: str) -> Run:
             f"{where}: relative_to needs a setting and values, which are those of the one over the other"
         )
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SettingError(f"{where}: values are numbers, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise SettingError(f"{where}: values are finite numbers, not {value!r}")
         for name in (setting, relative_to):
             group, _, entry = name.partition(".")
             Config.from_dict({group: {entry: value}} if name else {}, where)
