@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from kvec.report.metrics import Floats
-from kvec.reproduce.convergence import convergence, doubts
+from kvec.reproduce.convergence import convergence
 from kvec.reproduce.curves import SAME, common_range, lines_of, spread
 from kvec.reproduce.looks import GROUPED, SWEPT, look_of
 from kvec.reproduce.results import Results, main_cells
@@ -19,6 +19,7 @@ from kvec.reproduce.verdicts import (
     UNTESTED,
     WIDE,
     Judged,
+    in_doubt,
     joined,
     judge_gain,
     points_of,
@@ -159,8 +160,7 @@ def _attention(results: Results) -> list[Judged]:
         )  # fmt: skip
         told += f"; below 10 % above later {points_of(gain)}, start above end {points_of(whole)}"
         verdict, reason = joined([("early above later", *judge_gain(gain)), ("start above end", *judge_gain(whole))])
-        if doubt := doubts(results, dataset, [training]):
-            verdict, reason = UNTESTED, doubt
+        verdict, reason = in_doubt(results, dataset, [training], [], verdict, reason)
         rows.append(Judged(ATTENTION, dataset, training, told, verdict, reason))
     return rows
 
@@ -201,8 +201,7 @@ def _halting(results: Results) -> list[Judged]:
         if _at_end(results, dataset):
             reason += "; KVEC decides all at their end, where the signal is complete"
         reason += ", on one seed" if gain.n == 1 else ""
-        if doubt := doubts(results, dataset, found):
-            verdict, reason = UNTESTED, doubt
+        verdict, reason = in_doubt(results, dataset, ["kvec"], ["kvec-no-value"], verdict, reason)
         rows.append(Judged(HALTING, dataset, "kvec", told, verdict, reason))
     return rows
 
