@@ -248,6 +248,56 @@ def test_places_that_cannot_be_written(trained: Trained, tmp_path: Path, refused
     assert (tmp_path / "notes" / "mine.txt").read_text() == "keep me"
 
 
+def test_no_command_writes_over_what_it_reads(trained: Trained, tmp_path: Path, refused: Refused) -> None:
+    for ending in (".csv", ".ndjson", ".parquet"):
+        items = tmp_path / f"items{ending}"
+        getattr(trained.frame, f"write_{ending[1:]}")(items)
+        before = items.read_bytes()
+        assert f"{items} is what is read" in refused("decide", trained.model, items, "-o", items)
+        assert items.read_bytes() == before
+    inside = Path(trained.model)
+    written = sorted(inside.iterdir())
+    for words in (
+        ("decide", trained.model, items, "-o", inside / "vocabulary.ndjson"),
+        ("evaluate", trained.model, items, "--report", inside / "report.html"),
+        ("explain", trained.model, items, "--key", "1", "--picture", inside / "why.svg"),
+        ("stream", trained.model, items, "-o", inside / "decisions.ndjson"),
+        ("stream", trained.model, items, "--dead-letters", inside / "letters.ndjson"),
+        ("watch", trained.model, items, "-o", inside / "decisions.ndjson"),
+        ("flows", items, "-o", inside / "items.parquet"),
+        ("label", items, "--by", "sni", "-o", inside / "labels.csv"),
+    ):
+        assert f"{inside} is a model, and nothing else is kept in it" in refused(*words)
+    assert sorted(inside.iterdir()) == written
+
+
+def test_no_model_replaces_the_data_it_is_made_from(
+    trained: Trained, copied: Path, tmp_path: Path, refused: Refused
+) -> None:
+    items = copied / "items.parquet"
+    trained.frame.write_parquet(items)
+    for words in (
+        ("train", items, *FLAGS, *TINY, "-o", copied),
+        ("train", trained.items, *FLAGS, *TINY, "--test", items, "-o", copied),
+        ("tune", trained.model, items, "-o", copied),
+        ("guarantee", trained.model, items, "--max-error", "0.5", "-o", copied),
+    ):
+        assert f"{copied} would be replaced, and {items}, which is read, lies in it" in refused(*words)
+    assert items.is_file()
+
+
+def test_decide_does_not_write_over_the_labels_of_its_schema(
+    trained: Trained, copied: Path, tmp_path: Path, refused: Refused
+) -> None:
+    items, labels = tmp_path / "items.csv", tmp_path / "labels.csv"
+    trained.frame.drop("label").write_csv(items)
+    trained.frame.select("tangle", "key", "label").unique().write_csv(labels)
+    card = json.loads((copied / "kvec.json").read_text())
+    card["schema"]["labels_file"] = "labels.csv"
+    (copied / "kvec.json").write_text(json.dumps(card))
+    assert f"{labels} is what is read" in refused("decide", copied, items, "-o", labels)
+
+
 def test_the_disk_says_no(trained: Trained, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Path, content: bytes) -> int:
         raise OSError(28, "No space left on device", str(self))

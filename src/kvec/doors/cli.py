@@ -147,7 +147,7 @@ def evaluate(
     """Measure accuracy, earliness and their harmonic mean on labelled data, beside the best fixed-n rule."""
     from kvec.doors.writing import require_place
 
-    require_place(report, (".html", ".htm"))
+    require_place(report, (".html", ".htm"), (data, labels))
     from kvec.doors.doubts import flattering, unknown_values, unlike_streams
     from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
     from kvec.doors.promises import promise_lines, unknown_lines
@@ -207,7 +207,7 @@ def decide(
     """Decide every sequence: its label, how sure that is, after how many items, and why then."""
     from kvec.doors.writing import ENDINGS, decision_rows, print_decisions, require_place, write_decisions
 
-    require_place(output, tuple(ENDINGS))
+    require_place(output, tuple(ENDINGS), (data,))
     if form not in (None, "table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")
     from kvec.doors.doubts import unknown_values
@@ -215,8 +215,10 @@ def decide(
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
+    from kvec.read.rows import labels_source
 
     loaded = load(model, device, target_of(at))
+    require_place(output, inputs=(labels_source(data, loaded.model_.schema, labels_optional=True),))
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
     tangles = loaded.tangles(table, retangle)
@@ -254,7 +256,7 @@ def explain(
     """Show what the model saw of one sequence until it halted, and where it looked."""
     from kvec.doors.writing import require_place
 
-    require_place(picture, (".svg", ".png"))
+    require_place(picture, (".svg", ".png"), (data,))
     from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
     from kvec.report.text import explanation_text

@@ -18,6 +18,7 @@ from kvec.doors.messages import Stopped, guesses, say, warn_of
 from kvec.doors.promises import held_by
 from kvec.doors.sources import open_by_flags, read_by_flags, read_by_schema
 from kvec.doors.summary import counted
+from kvec.doors.writing import require_apart
 from kvec.estimator import KVEC
 from kvec.learn.run import Record, best_of, kept_of
 from kvec.learn.together import joined
@@ -58,6 +59,7 @@ def train_model(
         raise SettingError("--validation and --split were both given; a split makes its own validation part")
     ratios = shares_of(shares or ("8:1:1" if test is None else "9:1"))
     require_model_place(output)
+    require_apart(output, (data, validation, test, flags.labels, flags.schema))
     is_first = rank_here() == 0
     quiet = quiet or not is_first
     unfinished = output.with_name(output.name + ".training")
