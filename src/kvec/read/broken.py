@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from kvec.read.arriving_forms import JsonLines
@@ -31,6 +32,16 @@ def what_is_wrong(path: Path, kind: str, error: BaseException | str) -> str:
             f"line {line} is not UTF-8 text (byte {failure.start + 1:,} is 0x{raw[failure.start]:02x}); save as UTF-8"
         )
     return (_broken_json(text) if kind == "NDJSON" else _broken_csv(text)) or f"cannot be read as {kind}: {reported}"
+
+
+def twice(header: Sequence[str]) -> str:
+    """One line about a column that a header names twice; empty where none is, or only such as have no name.
+
+    >>> twice(["key", "size", "key", ""])
+    "the header names column 'key' twice; rename one of them, or leave it out"
+    """
+    name = next((name for i, name in enumerate(header) if name and name in header[:i]), "")
+    return f"the header names column {name!r} twice; rename one of them, or leave it out" if name else ""
 
 
 def _broken_csv(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from kvec.read.broken import what_is_wrong
+from kvec.read.broken import twice, what_is_wrong
 from kvec.words.errors import DataError
 
 ENDINGS = {
@@ -25,6 +25,7 @@ ENDINGS = {
     ".jsonl.gz": "NDJSON",
 }
 ROW, FILE = "kvec.row", "kvec.file"  # columns that say where a row came from
+AGAIN = "_duplicated_"  # polars' mark of a name that comes again in a header
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)
 
 
@@ -149,12 +150,14 @@ def _open_file(path: Path) -> Part:
     if not path.stat().st_size:
         raise DataError(f"{path}: the file is empty")
     try:
-        lazy = _scan(path)
+        lazy, separator = _scan(path)
         columns = tuple(lazy.collect_schema().names())
     except FAILURES as error:
         raise DataError(f"{path}: {what_is_wrong(path, kind, error)}") from None
     if kind == "CSV" and any("\ufffd" in name for name in columns):
         raise DataError(f"{path}: {what_is_wrong(path, kind, 'the header is not UTF-8')}")
+    if kind == "CSV" and any(AGAIN in name for name in columns) and (problem := twice(_header(path, separator))):
+        raise DataError(f"{path}: {problem}")
 
     def load(wanted: Sequence[str]) -> pl.DataFrame:
         try:
@@ -165,19 +168,26 @@ def _open_file(path: Path) -> Part:
     return Part(str(path), columns, load)
 
 
-def _scan(path: Path) -> pl.LazyFrame:
+def _scan(path: Path) -> tuple[pl.LazyFrame, str]:
+    """The rows of a file, and what separates its cells if it is CSV."""
     kind = ENDINGS[ending(path)]
     if kind == "Parquet":
-        return pl.scan_parquet(path)
+        return pl.scan_parquet(path), ""
     if kind == "NDJSON":
-        return pl.scan_ndjson(path, infer_schema_length=None)
+        return pl.scan_ndjson(path, infer_schema_length=None), ""
     # Every cell is read as text: keys such as 007 or NA stay what they are, and each column is typed by its use.
     separator = "\t" if ".tsv" in ending(path) else ","
     lazy = pl.scan_csv(path, infer_schema=False, separator=separator, null_values=[""])
     header = lazy.collect_schema().names()
     if len(header) == 1 and separator == "," and (other := next((c for c in ";\t" if c in header[0]), "")):
-        return pl.scan_csv(path, infer_schema=False, separator=other, null_values=[""])
-    return lazy
+        return pl.scan_csv(path, infer_schema=False, separator=other, null_values=[""]), other
+    return lazy, separator
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    """The header of a CSV file as it stands there; a name that comes again is changed where columns are read."""
+    row = pl.scan_csv(path, has_header=False, infer_schema=False, separator=separator, n_rows=1).collect().row(0)
+    return [name or "" for name in row]
 
 
 def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
