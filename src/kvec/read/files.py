@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from kvec.read.broken import twice, what_is_wrong
+from kvec.read.broken import cut_short, twice, what_is_wrong
 from kvec.words.errors import DataError
 
 ENDINGS = {
@@ -24,6 +24,7 @@ ENDINGS = {
     ".jsonl": "NDJSON",
     ".jsonl.gz": "NDJSON",
 }
+LAST = "kvec.last"  # whether the last cell of a row is empty
 ROW, FILE = "kvec.row", "kvec.file"  # columns that say where a row came from
 AGAIN = "_duplicated_"  # polars' mark of a name that comes again in a header
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)
@@ -160,10 +161,18 @@ def _open_file(path: Path) -> Part:
         raise DataError(f"{path}: {problem}")
 
     def load(wanted: Sequence[str]) -> pl.DataFrame:
+        problem = ""
         try:
-            return _read_csv(lazy, wanted) if kind == "CSV" else _numbered(lazy.select(wanted).collect())
+            if kind != "CSV":
+                return _numbered(lazy.select(wanted).collect())
+            frame = _read_csv(lazy, wanted, columns[-1])
+            if frame[LAST].any() and _may_be_cut_short(path, separator, len(columns)):
+                problem = cut_short(path, separator, len(columns))
         except FAILURES as error:
-            raise DataError(f"{path}: {what_is_wrong(path, kind, error)}") from None
+            problem = what_is_wrong(path, kind, error)
+        if problem:
+            raise DataError(f"{path}: {problem}")
+        return frame.drop(LAST)
 
     return Part(str(path), columns, load)
 
@@ -194,11 +203,26 @@ def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_row_index(ROW, offset=1).with_columns(pl.col(ROW).cast(pl.UInt32))
 
 
-def _read_csv(lazy: pl.LazyFrame, wanted: Sequence[str]) -> pl.DataFrame:
-    """Looks at every column, else blank lines, and lines with too many fields, would pass unseen."""
+def _read_csv(lazy: pl.LazyFrame, wanted: Sequence[str], last: str) -> pl.DataFrame:
+    """Looks at every column, else blank lines, and lines with too many fields, would pass unseen.
+
+    Also tells in which rows the last cell is empty: a line with too few fields is one of them.
+    """
     is_blank = pl.all_horizontal(pl.all().is_null()).alias("kvec.blank")
-    frame = _numbered(lazy.select(*wanted, is_blank).collect())
+    frame = _numbered(lazy.select(*wanted, is_blank, pl.col(last).is_null().alias(LAST)).collect())
     return frame.filter(~pl.col("kvec.blank")).drop("kvec.blank")
+
+
+def _may_be_cut_short(path: Path, separator: str, n_columns: int) -> bool:
+    """Whether a line has too few fields, or a quoted cell over several lines, which only a slow look tells apart."""
+    lines = pl.scan_csv(
+        path, has_header=False, infer_schema=False, separator="\0", quote_char=None, truncate_ragged_lines=True,
+        new_columns=["line"],
+    )  # fmt: skip
+    unquoted = pl.col("line").str.replace_all(r'"[^"]*"', "")
+    is_few = unquoted.str.count_matches(separator, literal=True) < n_columns - 1
+    is_open = unquoted.str.contains('"', literal=True)
+    return bool(lines.select((is_few | is_open).any()).collect().item())
 
 
 def _same_kind(first: pl.DataFrame, other: pl.DataFrame, column: str, first_name: str, other_name: str) -> None:
