@@ -160,3 +160,19 @@ def test_what_reads_as_a_date(cell: str, is_date: bool) -> None:
     table = read_table({"key": [1] * 6, "what": [cell] * 3 + [f"{cell} "] * 3}, Schema.from_dict({"key": "key"}))
     findings = inspect_items(table.frame, table.schema).findings
     assert any(finding.kind == "dates as text" for finding in findings) == is_date
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_told"),
+    [(["20,5", "3", "-,25", "4,0"], True), (["20.5", "3", "4"], False), (["a,1", "b,2", "20,5"], False)],
+)
+def test_numbers_with_decimal_commas_are_told(cells: list[str], is_told: bool) -> None:
+    table = read_table({"key": [1] * len(cells), "price": cells}, Schema.from_dict({"key": "key"}))
+    found = {finding.kind: finding.text for finding in inspect_items(table.frame, table.schema).findings}
+    assert ("decimal commas" in found) == is_told
+    if is_told:
+        assert found["decimal commas"] == (
+            "field 'price' holds numbers with decimal commas, such as '20,5', which count as text; write them with "
+            "points, as in 20.5"
+        )
+        assert "field that never repeats" not in found, "another way out would be wrong"

@@ -17,6 +17,7 @@ from kvec.words.schema import Schema
 MOSTLY = 0.9  # of a text column's values differ, or read as dates
 MANY = 20  # rows, from which on values that hardly repeat are odd
 _DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}|\d{4}/\d{1,2}/\d{1,2}|\d{1,2}[/.]\d{1,2}[/.](\d{4}|\d{2}))([T ,].*)?$"
+_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
 FEW = 3  # a class of fewer sequences cannot be in the training, the validation and the test part
 
 
@@ -108,6 +109,7 @@ def inspect_items(frame: pl.DataFrame, schema: Schema, source: str = "") -> Insp
             *(_constant(field) for field in fields if field.values < 2),
             *(finding for field in fields for finding in _all_different(frame[f"value.{field.name}"], field)),
             *(finding for field in fields for finding in _dates(frame[f"value.{field.name}"], field, schema)),
+            *(finding for field in fields for finding in _decimal_commas(frame[f"value.{field.name}"], field)),
             *_unlabelled(arranged, sequences, fields, schema),
             *(finding for field in fields for finding in _tells_label(arranged, sequences, field, schema)),
             *(finding for name, counts in labels.items() for finding in _unbalanced(name, counts)),
@@ -186,7 +188,7 @@ def _constant(field: FieldFacts) -> Finding:
 def _all_different(column: pl.Series, field: FieldFacts) -> list[Finding]:
     """Text or whole numbers that never repeat, or text that hardly does; measurements seldom do: nothing odd."""
     is_measured = column.dtype.is_float() and not (column == column.floor()).all()
-    if is_measured or len(column) < FEW or _reads_as_dates(column):
+    if is_measured or len(column) < FEW or _reads_as_dates(column) or _has_decimal_commas(column):
         return []
     if field.values == len(column):
         text = f"field {field.name!r} differs in every row, as a row number does; leave it out if it is one"
@@ -218,6 +220,27 @@ def _reads_as_dates(column: pl.Series) -> bool:
         return False
     known = column.drop_nulls()
     return len(known) >= FEW and int(known.str.contains(_DATE).sum()) > MOSTLY * len(known)
+
+
+def _decimal_commas(column: pl.Series, field: FieldFacts) -> list[Finding]:
+    """Numbers that count as text, since a comma stands where a point should."""
+    if not _has_decimal_commas(column):
+        return []
+    example = column.filter(column.str.contains(_COMMA))[0]
+    text = (
+        f"field {field.name!r} holds numbers with decimal commas, such as {example!r}, which count as text; write them "
+        "with points, as in 20.5"
+    )
+    return [Finding("decimal commas", 1, text)]
+
+
+def _has_decimal_commas(column: pl.Series) -> bool:
+    if column.dtype != pl.String:
+        return False
+    known = column.drop_nulls()
+    has_comma = known.str.contains(_COMMA)
+    is_number = known.str.strip_chars().cast(pl.Float64, strict=False).is_not_null()
+    return bool(has_comma.any()) and int((has_comma | is_number).sum()) > MOSTLY * len(known)
 
 
 def _unlabelled(
