@@ -24,6 +24,7 @@ from kvec.learn.run import Record, best_of, kept_of
 from kvec.learn.together import joined
 from kvec.read.shards import Shards
 from kvec.read.table import Table, require_labels
+from kvec.tangle.inspection import misleading
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config, Training
 from kvec.words.errors import DataError, SettingError
@@ -82,6 +83,8 @@ def train_model(
         require_labels(table)
         if is_first:
             _tell_unlabelled(table)
+            for finding in misleading(table.frame, table.schema):
+                say(f"warning: {finding.text}")
     if not quiet:
         _tell_schema(table, origin)
     held_out: Table | None = None
