@@ -149,6 +149,10 @@ def test_numbers_that_are_none(tmp_path: Path, refused: Refused, capsys: pytest.
     line = refused("inspect", broken)
     assert f"{broken}, row 5, column 'time'" in line
     words = table(tmp_path, *ROWS[:4], "2,20,4,many,x", name="words.csv")
+    assert "--kind names 'colour', which is no value field; fields: size" in refused(
+        "inspect", words, "--kind", "colour=binned"
+    )
+    assert "row 5, column 'size': 'many' is no number" in refused("inspect", words, "--kind", "size=binned")
     assert "row 5, column 'size': 'many' is no number" in refused(
         "inspect", words, "--values", "size", "--kind", "size=binned"
     )

@@ -100,6 +100,15 @@ def test_inspect_tells_what_looks_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     assert "'same'" in kinds["field with one value"]["text"]
 
 
+def test_the_way_out_of_text_among_numbers_can_be_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{i % 4},{'none' if i == 7 else i / 8},{'xy'[i % 2]}" for i in range(40)]
+    (tmp_path / "mixed.csv").write_text("\n".join(["visit,amount,label", *rows]))
+    asked = ["inspect", str(tmp_path / "mixed.csv"), "--key", "visit"]
+    assert "if it is meant, say --kind amount=categorical" in printed(capsys, *asked)
+    assert "numbers makes" not in (text := printed(capsys, *asked, "--kind", "amount=categorical"))
+    assert "labels: a column named 'label'" in text, "the rest is guessed as before"
+
+
 def test_train_tells_the_way_on(trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", trained.items, *FLAGS, *TINY, "-o", str(tmp_path / "model")]) == 0
     out, err = capsys.readouterr()
