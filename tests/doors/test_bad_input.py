@@ -118,6 +118,22 @@ def test_a_key_with_two_labels(tmp_path: Path, refused: Refused) -> None:
     assert f"two labels, 'x' in {items}, row 1 and 'y' here" in line
 
 
+@pytest.mark.parametrize("column", ["key", "tangle"])
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_an_empty_name_is_refused_in_every_form(
+    column: str, ending: str, lively: Trained, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = tmp_path / f"items.{ending}"
+    named = lively.frame.head(9).with_columns(pl.col("key", "tangle").cast(pl.String))
+    empty = pl.when(pl.int_range(pl.len()) == 4).then(pl.lit("")).otherwise(column).alias(column)
+    getattr(named.with_columns(empty), f"write_{ending}")(items)
+    place = f"{items}, row 5, column {column!r}: is empty; every item needs a name here"
+    assert place in refused("inspect", items, "--key", "key")
+    assert place in refused("decide", lively.model, items)
+    assert run(["stream", lively.model, str(items), "--strict"]) == 2
+    assert f"column {column!r}: is empty or not there; every item needs a name here" in capsys.readouterr().err
+
+
 def test_missing_labels_in_training(tmp_path: Path, refused: Refused) -> None:
     items = table(tmp_path, *ROWS[:-6], *[row[:-1] for row in ROWS[-6:]])
     line = refused("train", items, *TINY, "-o", tmp_path / "model", "--quiet", "--expiry", "100")
