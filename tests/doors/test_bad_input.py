@@ -318,6 +318,16 @@ def test_decide_does_not_write_over_the_labels_of_its_schema(
     assert f"{labels} is what is read" in refused("decide", copied, items, "-o", labels)
 
 
+def test_nothing_is_promised_where_there_is_nothing_to_resume(copied: Path, trained: Trained, refused: Refused) -> None:
+    line = refused("train", trained.items, *FLAGS, *TINY, "-o", copied, "--resume")
+    assert f"{copied}.training: there is no unfinished training to resume; train without --resume" in line
+
+
+def test_a_model_one_folder_below_is_hinted_at(copied: Path, trained: Trained, refused: Refused) -> None:
+    for command in (["decide", copied.parent, trained.items], ["serve", copied.parent]):
+        assert f"it holds no kvec.json; did you mean {copied}?" in refused(*command)
+
+
 def test_the_disk_says_no(trained: Trained, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Path, content: bytes) -> int:
         raise OSError(28, "No space left on device", str(self))

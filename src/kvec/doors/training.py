@@ -27,8 +27,8 @@ from kvec.read.table import Table, require_labels
 from kvec.tangle.inspection import misleading
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config, Training
-from kvec.words.errors import DataError, SettingError
-from kvec.words.processes import is_restarted, may_restart, rank_here, rank_on_host
+from kvec.words.errors import DataError, ModelError, SettingError
+from kvec.words.processes import is_one_of_many, is_restarted, may_restart, rank_here, rank_on_host
 
 WINDOW = 2_000_000  # items in memory at a time, as --stream has it
 FEW = 50  # validation sequences on which an operating point is shaky
@@ -64,6 +64,8 @@ def train_model(
     is_first = rank_here() == 0
     quiet = quiet or not is_first
     unfinished = output.with_name(output.name + ".training")
+    if resume and not is_one_of_many() and not unfinished.is_file():  # of several hosts another may have kept it
+        raise ModelError(f"{unfinished}: there is no unfinished training to resume; train without --resume")
     is_left = unfinished.exists() and not (resume or is_restarted())
     if is_left and is_first:
         say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
