@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -64,6 +65,26 @@ def test_what_is_not_understood(words: str, line: str, refused: Callable[..., st
 def test_python_dash_m() -> None:
     done = subprocess.run([sys.executable, "-m", "kvec", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"kvec {__version__}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk here that is always full")
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_a_standard_output_that_is_full_is_named(is_buffered: bool) -> None:
+    words = [sys.executable, *["-u"][is_buffered:], "-m", "kvec", "--version"]
+    around = {name: word for name, word in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=around)
+    assert (done.returncode, done.stderr) == (2, "kvec: standard output: No space left on device\n")
+
+
+def test_nobody_complains_where_nobody_reads() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    around = {name: word for name, word in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    words = [sys.executable, "-m", "kvec", "--version"]
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, env=around)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_inspect_as_json(trained: Trained, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +35,7 @@ from kvec.words.errors import KvecError, SettingError
 from kvec.words.processes import rank_here
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))  # there is no room
 
 app = typer.Typer(
     name="kvec",
@@ -77,6 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command: 0 when it went well, 2 when what was given cannot be used, 130 when it was stopped."""
     try:
         code = app(args=list(arguments), prog_name="kvec", standalone_mode=False)
+        _flush()
     except Stopped as stop:
         return say(str(stop), 130)
     except (KeyboardInterrupt, typer.Abort):
@@ -88,7 +92,10 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return say(f"{error.filename or 'a file'}: {one_line(error.strerror or error)}", 2)
+        if is_full := error.filename is None and error.errno in FULL:  # who writes files says their names
+            _let_go()
+        place = error.filename or ("standard output" if is_full else "a file")
+        return say(f"{place}: {one_line(error.strerror or error)}", 2)
     return say("stopped", 130) if code == 130 else int(code or 0)
 
 
@@ -357,6 +364,22 @@ app.command(
 
 def _print_json(plain: Any) -> None:
     print(json.dumps(plain, allow_nan=False))
+
+
+def _flush() -> None:
+    """Have all of it out while it can still be said that it is not."""
+    try:
+        if sys.stdout is not None:  # closed by who started it
+            sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads it any more
+        _let_go()
+        raise SystemExit(1) from None
+
+
+def _let_go() -> None:
+    """Have what the standard output did not take go nowhere, so that the end of the process does not complain of it."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command() -> str:
