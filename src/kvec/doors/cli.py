@@ -8,7 +8,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +22,7 @@ from kvec.doors.flink_command import flink
 from kvec.doors.flows_command import flows
 from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
-from kvec.doors.messages import Stopped, one_line, say, warn_of, wording
+from kvec.doors.messages import Stopped, flush, let_go, one_line, say, warn_of, wording
 from kvec.doors.reproduce_command import reproduce
 from kvec.doors.send_command import send
 from kvec.doors.serve_command import serve, serve_demo, serve_export
@@ -80,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command: 0 when it went well, 2 when what was given cannot be used, 130 when it was stopped."""
     try:
         code = app(args=list(arguments), prog_name="kvec", standalone_mode=False)
-        _flush()
+        flush()
     except Stopped as stop:
         return say(str(stop), 130)
     except (KeyboardInterrupt, typer.Abort):
@@ -93,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
         raise
     except OSError as error:
         if is_full := error.filename is None and error.errno in FULL:  # who writes files says their names
-            _let_go()
+            let_go()
         place = error.filename or ("standard output" if is_full else "a file")
         return say(f"{place}: {one_line(error.strerror or error)}", 2)
     return say("stopped", 130) if code == 130 else int(code or 0)
@@ -364,22 +363,6 @@ app.command(
 
 def _print_json(plain: Any) -> None:
     print(json.dumps(plain, allow_nan=False))
-
-
-def _flush() -> None:
-    """Have all of it out while it can still be said that it is not."""
-    try:
-        if sys.stdout is not None:  # closed by who started it
-            sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads it any more
-        _let_go()
-        raise SystemExit(1) from None
-
-
-def _let_go() -> None:
-    """Have what the standard output did not take go nowhere, so that the end of the process does not complain of it."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command() -> str:
