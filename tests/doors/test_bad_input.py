@@ -294,6 +294,9 @@ def test_no_command_writes_over_what_it_reads(trained: Trained, tmp_path: Path, 
 def test_no_model_replaces_the_data_it_is_made_from(
     trained: Trained, copied: Path, tmp_path: Path, refused: Refused
 ) -> None:
+    (copied / "mine.toml").touch()
+    line = refused("train", trained.items, *FLAGS, "--config", copied / "mine.toml", "-o", copied)
+    assert f"{copied / 'mine.toml'}, which is read, lies in it" in line
     items = copied / "items.parquet"
     trained.frame.write_parquet(items)
     for words in (
