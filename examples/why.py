@@ -1,4 +1,7 @@
-"""Why was it decided so? Halting scores, class probabilities and looks of one sequence, as text and as a picture."""
+"""Why was it decided so? Halting scores, class probabilities and looks of one sequence, as text and as a picture.
+
+Training comes first: half a minute or so on two cores.
+"""
 
 import kvec
 from kvec.report.canvas import save

@@ -118,6 +118,22 @@ def test_a_key_with_two_labels(tmp_path: Path, refused: Refused) -> None:
     assert f"two labels, 'x' in {items}, row 1 and 'y' here" in line
 
 
+@pytest.mark.parametrize("column", ["key", "tangle"])
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_an_empty_name_is_refused_in_every_form(
+    column: str, ending: str, lively: Trained, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = tmp_path / f"items.{ending}"
+    named = lively.frame.head(9).with_columns(pl.col("key", "tangle").cast(pl.String))
+    empty = pl.when(pl.int_range(pl.len()) == 4).then(pl.lit("")).otherwise(column).alias(column)
+    getattr(named.with_columns(empty), f"write_{ending}")(items)
+    place = f"{items}, row 5, column {column!r}: is empty; every item needs a name here"
+    assert place in refused("inspect", items, "--key", "key")
+    assert place in refused("decide", lively.model, items)
+    assert run(["stream", lively.model, str(items), "--strict"]) == 2
+    assert f"column {column!r}: is empty or not there; every item needs a name here" in capsys.readouterr().err
+
+
 def test_missing_labels_in_training(tmp_path: Path, refused: Refused) -> None:
     items = table(tmp_path, *ROWS[:-6], *[row[:-1] for row in ROWS[-6:]])
     line = refused("train", items, *TINY, "-o", tmp_path / "model", "--quiet", "--expiry", "100")
@@ -149,6 +165,10 @@ def test_numbers_that_are_none(tmp_path: Path, refused: Refused, capsys: pytest.
     line = refused("inspect", broken)
     assert f"{broken}, row 5, column 'time'" in line
     words = table(tmp_path, *ROWS[:4], "2,20,4,many,x", name="words.csv")
+    assert "--kind names 'colour', which is no value field; fields: size" in refused(
+        "inspect", words, "--kind", "colour=binned"
+    )
+    assert "row 5, column 'size': 'many' is no number" in refused("inspect", words, "--kind", "size=binned")
     assert "row 5, column 'size': 'many' is no number" in refused(
         "inspect", words, "--values", "size", "--kind", "size=binned"
     )
@@ -246,6 +266,69 @@ def test_places_that_cannot_be_written(trained: Trained, tmp_path: Path, refused
     (tmp_path / "notes" / "mine.txt").write_text("keep me")
     assert "exists and is not a kvec model" in refused("train", trained.items, "-o", tmp_path / "notes")
     assert (tmp_path / "notes" / "mine.txt").read_text() == "keep me"
+
+
+def test_no_command_writes_over_what_it_reads(trained: Trained, tmp_path: Path, refused: Refused) -> None:
+    for ending in (".csv", ".ndjson", ".parquet"):
+        items = tmp_path / f"items{ending}"
+        getattr(trained.frame, f"write_{ending[1:]}")(items)
+        before = items.read_bytes()
+        assert f"{items} is what is read" in refused("decide", trained.model, items, "-o", items)
+        assert items.read_bytes() == before
+    inside = Path(trained.model)
+    written = sorted(inside.iterdir())
+    for words in (
+        ("decide", trained.model, items, "-o", inside / "vocabulary.ndjson"),
+        ("evaluate", trained.model, items, "--report", inside / "report.html"),
+        ("explain", trained.model, items, "--key", "1", "--picture", inside / "why.svg"),
+        ("stream", trained.model, items, "-o", inside / "decisions.ndjson"),
+        ("stream", trained.model, items, "--dead-letters", inside / "letters.ndjson"),
+        ("watch", trained.model, items, "-o", inside / "decisions.ndjson"),
+        ("flows", items, "-o", inside / "items.parquet"),
+        ("label", items, "--by", "sni", "-o", inside / "labels.csv"),
+    ):
+        assert f"{inside} is a model, and nothing else is kept in it" in refused(*words)
+    assert sorted(inside.iterdir()) == written
+
+
+def test_no_model_replaces_the_data_it_is_made_from(
+    trained: Trained, copied: Path, tmp_path: Path, refused: Refused
+) -> None:
+    (copied / "mine.toml").touch()
+    line = refused("train", trained.items, *FLAGS, "--config", copied / "mine.toml", "-o", copied)
+    assert f"{copied / 'mine.toml'}, which is read, lies in it" in line
+    items = copied / "items.parquet"
+    trained.frame.write_parquet(items)
+    for words in (
+        ("train", items, *FLAGS, *TINY, "-o", copied),
+        ("train", trained.items, *FLAGS, *TINY, "--test", items, "-o", copied),
+        ("tune", trained.model, items, "-o", copied),
+        ("guarantee", trained.model, items, "--max-error", "0.5", "-o", copied),
+    ):
+        assert f"{copied} would be replaced, and {items}, which is read, lies in it" in refused(*words)
+    assert items.is_file()
+
+
+def test_decide_does_not_write_over_the_labels_of_its_schema(
+    trained: Trained, copied: Path, tmp_path: Path, refused: Refused
+) -> None:
+    items, labels = tmp_path / "items.csv", tmp_path / "labels.csv"
+    trained.frame.drop("label").write_csv(items)
+    trained.frame.select("tangle", "key", "label").unique().write_csv(labels)
+    card = json.loads((copied / "kvec.json").read_text())
+    card["schema"]["labels_file"] = "labels.csv"
+    (copied / "kvec.json").write_text(json.dumps(card))
+    assert f"{labels} is what is read" in refused("decide", copied, items, "-o", labels)
+
+
+def test_nothing_is_promised_where_there_is_nothing_to_resume(copied: Path, trained: Trained, refused: Refused) -> None:
+    line = refused("train", trained.items, *FLAGS, *TINY, "-o", copied, "--resume")
+    assert f"{copied}.training: there is no unfinished training to resume; train without --resume" in line
+
+
+def test_a_model_one_folder_below_is_hinted_at(copied: Path, trained: Trained, refused: Refused) -> None:
+    for command in (["decide", copied.parent, trained.items], ["serve", copied.parent]):
+        assert f"it holds no kvec.json; did you mean {copied}?" in refused(*command)
 
 
 def test_the_disk_says_no(trained: Trained, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:

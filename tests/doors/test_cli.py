@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -66,6 +67,26 @@ def test_python_dash_m() -> None:
     assert done.stdout == f"kvec {__version__}\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk here that is always full")
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_a_standard_output_that_is_full_is_named(is_buffered: bool) -> None:
+    words = [sys.executable, *["-u"][is_buffered:], "-m", "kvec", "--version"]
+    around = {name: word for name, word in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=around)
+    assert (done.returncode, done.stderr) == (2, "kvec: standard output: No space left on device\n")
+
+
+def test_nobody_complains_where_nobody_reads() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    around = {name: word for name, word in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    words = [sys.executable, "-m", "kvec", "--version"]
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, env=around)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 def test_inspect_as_json(trained: Trained, capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads(printed(capsys, "inspect", trained.items, *FLAGS, "--json"))
     frame = trained.frame
@@ -98,6 +119,15 @@ def test_inspect_tells_what_looks_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     assert "row 4" in kinds["duplicate items"]["text"]
     assert kinds["key in two tangles"]["count"] == 1
     assert "'same'" in kinds["field with one value"]["text"]
+
+
+def test_the_way_out_of_text_among_numbers_can_be_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{i % 4},{'none' if i == 7 else i / 8},{'xy'[i % 2]}" for i in range(40)]
+    (tmp_path / "mixed.csv").write_text("\n".join(["visit,amount,label", *rows]))
+    asked = ["inspect", str(tmp_path / "mixed.csv"), "--key", "visit"]
+    assert "if it is meant, say --kind amount=categorical" in printed(capsys, *asked)
+    assert "numbers makes" not in (text := printed(capsys, *asked, "--kind", "amount=categorical"))
+    assert "labels: a column named 'label'" in text, "the rest is guessed as before"
 
 
 def test_train_tells_the_way_on(trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,14 @@ def test_wrong_kinds(kind: str) -> None:
         SchemaFlags(kind=[kind]).over(BESIDE)
 
 
+def test_kinds_of_fields_that_nobody_names_wait_for_the_guess() -> None:
+    flags = SchemaFlags(kind=["size=binned"])
+    assert flags.over(Schema()).values == ()
+    assert flags.kinds == {"size": "binned"}
+    with pytest.raises(SettingError, match="cannot read --kind 'size'"):
+        SchemaFlags(kind=["size"]).over(Schema())
+
+
 def test_a_command_offers_every_flag() -> None:
     heard: list[SchemaFlags] = []
 

@@ -57,6 +57,12 @@ def test_tabs_by_the_ending_or_the_flag(model: Deployed, tmp_path: Path) -> None
         source.close()
 
 
+def test_a_header_that_names_a_column_twice_is_refused(model: Deployed) -> None:
+    decoder = _decoder("csv", "stdin", model, "")[0]
+    with pytest.raises(SettingError, match="stdin: the header names column 'key' twice"):
+        decoder.cells(b"tangle,key,time,size,direction,key")
+
+
 @pytest.mark.parametrize(
     ("given", "form", "follow", "message"),
     [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvec.doors.splitting import AROUND, Splitter
+from kvec.doors.splitting import AROUND, Splitter, _File
 from kvec.words.errors import SettingError
 
 ETHERNET, RAW = 1, 101
@@ -82,3 +82,11 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "old.pcapng").write_bytes(b"")
     with pytest.raises(SettingError, match="holds something already"):
         Splitter(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk here that is always full")
+def test_a_file_that_cannot_be_written_is_named() -> None:
+    file = _File(Path("/dev/full"))
+    file.add((ETHERNET, 0, 1, b"x"))
+    with pytest.raises(SettingError, match="/dev/full: cannot be written: No space left on device"):
+        file.close()

@@ -43,6 +43,25 @@ def test_a_model_in_its_place_is_said_to_be_replaced(
     assert "epoch 1 of 1 was best" in out
 
 
+def test_training_warns_of_what_inspect_finds_in_fields_and_classes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = demo_traffic(20, seed=5, keys=4).with_columns(pl.lit(7).alias("same"))
+    rare = (pl.col("tangle") == pl.col("tangle").first()) & (pl.col("key") == pl.col("key").first())
+    label = pl.when(rare).then(pl.lit("rare")).otherwise("label").alias("label")
+    items.with_columns(label).with_columns(code=pl.col("label") + "!").write_parquet(tmp_path / "items.parquet")
+    data, names = str(tmp_path / "items.parquet"), ["--values", "size,direction,same,code"]
+    assert run(["train", data, *FLAGS, *names, *TINY, "--quiet", "-o", str(tmp_path / "model")]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "θ" not in line]
+    assert run(["inspect", data, *FLAGS, *names]) == 0
+    shown = capsys.readouterr().out
+    assert [line.removeprefix("kvec: warning: ") for line in told if line.removeprefix("kvec: warning: ") in shown] == [
+        "field 'same' holds one value only, so it tells nothing",
+        "field 'code' never changes within a key and tells the label 'label'; leave it out",
+        "label 'label': 1 class(es) have fewer than 3 sequences, such as 'rare'",
+    ]
+
+
 @pytest.mark.parametrize("objective", ["expected", "paper"])
 def test_keys_without_a_label_are_context(objective: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     items = demo_traffic(20, seed=5, keys=4)

@@ -37,7 +37,6 @@ def test_csv_cells_are_those_of_the_csv_module(rows: list[list[str]]) -> None:
         ("\ufeffa,b", "1,2", {"a": "1", "b": "2"}),
         ("a,a,b", "1,3,2", {"a": "1", "b": "2"}),
         ("x,b,a", "0,2,1", {"a": "1", "b": "2"}),
-        ("a,b", "1", {"a": "1"}),
         ("a,b", "1,", {"a": "1", "b": None}),
         ("a,b", ",", None),
         ("a,b", "", None),
@@ -56,6 +55,7 @@ def test_csv_headers(header: str, row: str, cells: dict[str, str | None] | None)
     ("line", "message"),
     [
         (b"1,2,3", "has 3 fields, but the header has 2"),
+        (b"1", "has 1 field, but the header has 2; was it cut short?"),
         (b"\xff,2", "is not UTF-8 text"),
         (b'1,"' + b"x" * 200_000 + b'"', "cannot be read as CSV: field larger"),
     ],

@@ -60,6 +60,9 @@ def test_keys_of_all_types():
     assert keys([dt.date(2020, 1, 2)]) == ["2020-01-02"]
     assert keys(pl.Series([1, 2**64 - 1], dtype=pl.UInt64)) == ["1", "18446744073709551615"]
     assert keys([3, None], empty_key="?") == ["3", "?"]
+    assert keys(["a", ""], empty_key="?") == ["a", "?"], "as in a CSV file"
+    with pytest.raises(DataError, match="row 2, column 'key': is empty"):
+        keys(["a", "", None])
     with pytest.raises(DataError, match="row 2, column 'key': is empty"):
         keys([3.0, float("nan")])
 
@@ -70,8 +73,9 @@ def test_several_key_columns_are_joined():
     found = read_table(rows, schema).frame
     assert found["key"].to_list() == ["a|80", "b|81"]
     assert found["tangle"].to_list() == ["x|1", "x|2"]
-    with pytest.raises(DataError, match="row 1, column 'day': is empty"):
-        read_table(rows | {"day": [None, 2]}, schema)
+    for empty in ([None, 2], ["", "2"]):
+        with pytest.raises(DataError, match="row 1, column 'day': is empty"):
+            read_table(rows | {"day": empty}, schema)
 
 
 def test_whole_numbers_in_csv_keys_are_numbers_unless_padded(tmp_path):

@@ -146,6 +146,20 @@ def test_folder_without_tables_is_refused(tmp_path):
         ("g.parquet", b"\x00garbage" * 40, "is not a whole Parquet file"),
         ("g.parquet", b"PAR1" + b"\x07" * 400 + b"PAR1", "is not a whole Parquet file"),
         ("m.csv", b"key,size,label\na,1,x\nb,2,y,z\n", "line 3 has 4 fields, but the header has 3"),
+        ("d.csv", b'key,size,label,"label"\na,1,x,x\n', "the header names column 'label' twice; rename one of them"),
+        ("d.csv", b"key,size,key,label\na,1,b,x\n", "the header names column 'key' twice"),
+        ("d.csv", b"\xef\xbb\xbfkey;key;size;label\na;b;1;x\n", "the header names column 'key' twice"),
+        ("d.tsv.gz", gzip.compress(b"key\tsize\tsize\tlabel\na\t1\t2\tx\n", mtime=0), "column 'size' twice"),
+        (
+            "c.csv",
+            b"key,size,label\na,1,x\n\nb,2\nc,3,z\n",
+            "line 4 has 2 fields, but the header has 3; was it cut short?",
+        ),
+        ("c.csv", b"key,size,label\r\na,1,x\r\nb", "line 3 has 1 field, but the header has 3"),
+        ("c.csv", b'key,size,label\na,1,"x\ny"\n"b,b",2\n', "line 4 has 2 fields, but the header has 3"),
+        ("c.csv", b'key,size,label\na,1,x\nb,"2,\n,"\n', "line 4 has 2 fields, but the header has 3"),
+        ("c.csv", b"key;size;label\na;1;x\nb;2\n", "line 3 has 2 fields, but the header has 3"),
+        ("c.tsv.gz", gzip.compress(b"key\tsize\tlabel\na\t1\tx\nb\t2\n", mtime=0), "line 3 has 2 fields"),
         ("q.csv", b'key,size,label\na,1,x\nb,2,"y\nc,3,z\n', "line 3 has a quote"),
         ("u.csv", b"key,size,label\na,1,caf\xe9\n", "line 2 is not UTF-8 text (byte 23 is 0xe9)"),
         ("u.csv", b"key,size,lab\xe9l\na,1,x\n", "line 1 is not UTF-8"),
@@ -168,6 +182,25 @@ def test_broken_files_are_named_with_the_place(name, content, expected, tmp_path
 def test_too_many_fields_are_seen_although_only_some_columns_are_read(tmp_path):
     path = write(tmp_path, "m.csv", "key,size,other\na,1,x\nb,2,y,z\n")
     assert "line 3 has 4 fields" in refused(path, Schema.from_dict({"key": "key", "values": ["size"]}))
+
+
+def test_too_few_fields_are_seen_although_only_some_columns_are_read(tmp_path):
+    path = write(tmp_path, "c.csv", "key,size,other\na,1,x\nb,2\n")
+    assert "line 3 has 2 fields" in refused(path, Schema.from_dict({"key": "key", "values": ["size"]}))
+
+
+def test_empty_cells_at_the_end_are_no_missing_fields(tmp_path):
+    path = write(tmp_path, "e.csv", 'key,size,note\na,1,\n"b,""b",2,""\nc,3,"x\n,y\n"\n  \u2028d,4,\n,,\n\n')
+    frame = read_table(path, Schema.from_dict({"values": ["size", "note"]})).frame
+    assert frame["key"].to_list() == ["a", 'b,"b', "c", "  \u2028d"]
+    assert frame["value.size"].to_list() == [1, 2, 3, 4]
+
+
+def test_columns_that_only_look_like_a_repeated_one_are_read(tmp_path):
+    path = write(tmp_path, "d.csv", "key,size,size_duplicated_0,,\na,1,2,,\n")
+    assert (
+        read_table(path, Schema.from_dict({"values": ["size_duplicated_0"]})).frame["value.size_duplicated_0"][0] == 2
+    )
 
 
 def test_cut_parquet_is_refused(tmp_path):

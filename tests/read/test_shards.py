@@ -78,6 +78,12 @@ def test_rows_are_named_as_in_their_file(tmp_path: Path) -> None:
         open_shards(tmp_path, SCHEMA).read(pl.DataFrame({"tangle": ["2"]}))
 
 
+def test_kinds_of_fields_that_are_guessed_can_be_said(tmp_path: Path) -> None:
+    table(30, 0, is_scattered=False).write_parquet(tmp_path / "items.parquet")
+    assert open_shards(tmp_path / "items.parquet", kinds={"size": "binned"}).schema.values[0].kind == "binned"
+    assert open_shards(tmp_path / "items.parquet").schema.values[0].kind == "categorical"
+
+
 def test_files_without_rows_are_refused(tmp_path: Path) -> None:
     table(5, 0, is_scattered=False).head(0).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataError, match="there are no rows in it"):

@@ -45,7 +45,9 @@ def read_folder(path: str | Path) -> Folder:
         what = "a file, not a model folder" if path.exists() else "no such model folder"
         raise ModelError(f"{path}: {what}; kvec train writes one, and kvec demo --out demo writes demo/model")
     if not (path / "kvec.json").is_file():
-        raise ModelError(f"{path} is not a kvec model: it holds no kvec.json")
+        below = sorted(card.parent for card in path.glob("*/kvec.json"))
+        hint = f"; did you mean {below[0]}?" if below else ""
+        raise ModelError(f"{path} is not a kvec model: it holds no kvec.json{hint}")
     card = _read_json(path / "kvec.json")
     if not isinstance(card, dict) or not isinstance(card.get("format"), int):
         raise ModelError(f"{path / 'kvec.json'} is not the card of a kvec model")

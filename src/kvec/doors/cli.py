@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -21,7 +22,7 @@ from kvec.doors.flink_command import flink
 from kvec.doors.flows_command import flows
 from kvec.doors.guarantee_command import guarantee
 from kvec.doors.label_command import label
-from kvec.doors.messages import Stopped, one_line, say, warn_of, wording
+from kvec.doors.messages import Stopped, flush, let_go, one_line, say, warn_of, wording
 from kvec.doors.reproduce_command import reproduce
 from kvec.doors.send_command import send
 from kvec.doors.serve_command import serve, serve_demo, serve_export
@@ -33,6 +34,7 @@ from kvec.words.errors import KvecError, SettingError
 from kvec.words.processes import rank_here
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))  # there is no room
 
 app = typer.Typer(
     name="kvec",
@@ -77,6 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command: 0 when it went well, 2 when what was given cannot be used, 130 when it was stopped."""
     try:
         code = app(args=list(arguments), prog_name="kvec", standalone_mode=False)
+        flush()
     except Stopped as stop:
         return say(str(stop), 130)
     except (KeyboardInterrupt, typer.Abort):
@@ -88,7 +91,10 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return say(f"{error.filename or 'a file'}: {one_line(error.strerror or error)}", 2)
+        if is_full := error.filename is None and error.errno in FULL:  # who writes files says their names
+            let_go()
+        place = error.filename or ("standard output" if is_full else "a file")
+        return say(f"{place}: {one_line(error.strerror or error)}", 2)
     return say("stopped", 130) if code == 130 else int(code or 0)
 
 
@@ -147,7 +153,7 @@ def evaluate(
     """Measure accuracy, earliness and their harmonic mean on labelled data, beside the best fixed-n rule."""
     from kvec.doors.writing import require_place
 
-    require_place(report, (".html", ".htm"))
+    require_place(report, (".html", ".htm"), (data, labels))
     from kvec.doors.doubts import flattering, unknown_values, unlike_streams
     from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
     from kvec.doors.promises import promise_lines, unknown_lines
@@ -207,7 +213,7 @@ def decide(
     """Decide every sequence: its label, how sure that is, after how many items, and why then."""
     from kvec.doors.writing import ENDINGS, decision_rows, print_decisions, require_place, write_decisions
 
-    require_place(output, tuple(ENDINGS))
+    require_place(output, tuple(ENDINGS), (data,))
     if form not in (None, "table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")
     from kvec.doors.doubts import unknown_values
@@ -215,8 +221,10 @@ def decide(
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
+    from kvec.read.rows import labels_source
 
     loaded = load(model, device, target_of(at))
+    require_place(output, inputs=(labels_source(data, loaded.model_.schema, labels_optional=True),))
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
     tangles = loaded.tangles(table, retangle)
@@ -254,7 +262,7 @@ def explain(
     """Show what the model saw of one sequence until it halted, and where it looked."""
     from kvec.doors.writing import require_place
 
-    require_place(picture, (".svg", ".png"))
+    require_place(picture, (".svg", ".png"), (data,))
     from kvec.doors.sources import read_by_schema
     from kvec.estimator import load
     from kvec.report.text import explanation_text

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 from typer import Option
 
 from kvec.words.errors import SettingError
-from kvec.words.schema import Schema
+from kvec.words.schema import Schema, require_fields
 
 _PANEL = "How the table is read (else: a TOML beside it, else guessed)"
 
@@ -122,19 +122,25 @@ class SchemaFlags:
         """The value fields that were named."""
         return [name.strip() for name in (self.values or "").split(",") if name.strip()]
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds that were given, by field; those of fields that are still to be guessed are for `read_table`."""
+        kinds = {}
+        for setting in self.kind or ():
+            name, equals, kinds[name] = setting.partition("=")
+            if not equals:
+                raise SettingError(f"cannot read --kind {setting!r}; write it as field=kind, such as size=binned")
+        return kinds
+
     def _values(self, schema: Schema) -> dict[str, dict[str, Any]]:
         known = {field.name: {k: v for k, v in asdict(field).items() if k != "name"} for field in schema.values}
         if self.values is not None:
             known = {name: known.get(name, {}) for name in self.value_names}
-        for setting in self.kind or ():
-            name, equals, kind = setting.partition("=")
-            if not equals:
-                raise SettingError(f"cannot read --kind {setting!r}; write it as field=kind, such as size=binned")
-            if name not in known:
-                named = ", ".join(known) or "none, so name them with --values"
-                raise SettingError(f"--kind names {name!r}, which is no value field; fields: {named}")
-            known[name] = known[name] | {"kind": kind}
-        return known
+        kinds = self.kinds
+        if not known:  # they will be guessed, and get their kinds then
+            return known
+        require_fields(kinds, known)
+        return {name: entries | ({"kind": kinds[name]} if name in kinds else {}) for name, entries in known.items()}
 
 
 def _tangling(text: str) -> dict[str, Any]:

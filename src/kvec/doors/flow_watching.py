@@ -59,7 +59,7 @@ class Wishes:
 
 def watch_packets(wishes: Wishes) -> int:
     """Watch until the captures end or someone stops; the exit code."""
-    require_place(wishes.output, (".ndjson", ".jsonl"))
+    require_place(wishes.output, (".ndjson", ".jsonl"), wishes.captures)
     form = wishes.form or ("table" if sys.stdout.isatty() else "ndjson")
     if form not in ("table", "ndjson"):
         raise SettingError(f"--format is {form!r}; it can be table or ndjson")

@@ -53,7 +53,7 @@ class Wishes:
 
 def show_flows(wishes: Wishes) -> None:
     """Write the items, or show the flows."""
-    require_place(wishes.output, ENDINGS)
+    require_place(wishes.output, ENDINGS, (*wishes.captures, wishes.labels))
     if wishes.form not in ("table", "ndjson", "json"):
         raise SettingError(f"--format is {wishes.form!r}; it can be table, ndjson or json")
     require_seconds(wishes.seconds)

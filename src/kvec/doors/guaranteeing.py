@@ -27,6 +27,7 @@ from kvec.doors.messages import say, warn_of
 from kvec.doors.promises import held_by, promise_text
 from kvec.doors.show import scoring
 from kvec.doors.sources import read_by_schema, take_part
+from kvec.doors.writing import require_apart
 from kvec.estimator import KVEC, load
 from kvec.read.table import Table
 from kvec.tangle.seen import seen_marks
@@ -61,6 +62,7 @@ def guarantee_model(wishes: Wishes) -> str:
     wish = _wish(wishes)
     if wishes.output is not None:
         require_model_place(wishes.output)
+        require_apart(wishes.output, (wishes.data, wishes.labels))
     model = load(wishes.model, wishes.device)
     trained = model.model_
     if trained.config.deciding.after_halt == "drop":

@@ -13,6 +13,7 @@ from kvec.read.arriving_forms import CsvLines, JsonLines
 from kvec.read.arriving_sockets import Listener
 from kvec.read.arriving_sources import Source
 from kvec.read.arriving_stdin import StandardInput
+from kvec.read.broken import twice
 from kvec.read.files import ENDINGS, ending
 from kvec.read.rows import require_columns
 from kvec.words.errors import DataError, SettingError
@@ -78,6 +79,8 @@ def _decoder(form: str, name: str, model: Deployed, separator: str) -> tuple[Jso
     def check(columns: list[str]) -> None:
         nonlocal has_begun
         try:
+            if again := twice(columns):
+                raise DataError(f"{name}: {again}")
             require_columns(name, columns, reader.columns)
         except DataError as problem:
             if has_begun:  # of a file that took the place of the first; its lines are told one by one

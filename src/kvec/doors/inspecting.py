@@ -9,7 +9,8 @@ from kvec.doors.messages import guesses
 from kvec.read.catalogue import Dataset
 from kvec.read.table import Table
 from kvec.report.text import bar, clock, percent, plain, table
-from kvec.tangle.inspection import Finding, Inspection, inspect_items
+from kvec.tangle.findings import Finding
+from kvec.tangle.inspection import Inspection, inspect_items
 
 MOST_CLASSES = 24  # that are listed
 

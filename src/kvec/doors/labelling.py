@@ -55,7 +55,7 @@ def label_captures(wishes: Wishes) -> str:
     if wishes.min_flows < 1:
         raise SettingError(f"--min-flows {wishes.min_flows}: must be 1 or more")
     settings = FlowSettings(idle=wishes.idle, keyed=wishes.keyed)
-    require_place(wishes.output, (".csv",))
+    require_place(wishes.output, (".csv",), wishes.captures)
     frames, counters = [], Counter[str]()
     for name, path, capture in each_capture(wishes.captures, _pass_by):
         found = name_flows(capture, wishes.by, level, settings, path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +29,22 @@ def say(message: str, code: int = 0) -> int:
     safe = "".join([sign if sign.isprintable() else "·" for sign in one_line(message)])
     print(f"kvec: {safe}", file=sys.stderr)
     return code
+
+
+def flush() -> None:
+    """Have all of it out while it can still be said that it is not."""
+    try:
+        if sys.stdout is not None:  # closed by who started it
+            sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads it any more
+        let_go()
+        raise SystemExit(1) from None
+
+
+def let_go() -> None:
+    """Have what the standard output did not take go nowhere, so that the end of the process does not complain of it."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_told(n: int) -> bool:

@@ -24,7 +24,7 @@ from kvec.doors.limit_flags import (
     one_thread,
 )
 from kvec.doors.messages import say
-from kvec.words.errors import DataError, MissingExtra
+from kvec.words.errors import DataError, MissingExtra, SettingError
 
 PACKAGES = ("starlette", "uvicorn", "httptools", "websockets", "orjson", "prometheus_client")
 _STATE = "State and models"
@@ -156,9 +156,13 @@ def serve_export(
     left = f"; {n} left out, as too little is known of the beginning" if found.left_out else ""
     if not found.table.height:
         raise DataError(f"{state}: no labelled sequence is known from its beginning{left}")
+    schema, content = output.with_suffix(".toml"), found.schema.to_toml().encode()
+    if schema.exists() and (schema.is_dir() or schema.read_bytes() != content):
+        raise SettingError(
+            f"{schema} is there already and says something else; move it away, or name another file with -o"
+        )
     write_decisions(found.table, output)
-    schema = output.with_suffix(".toml")
-    write_whole(schema, found.schema.to_toml().encode())
+    write_whole(schema, content)
     say(f"{found.table.height:,} items of labelled sequences are in {output}, how they are read in {schema}{left}")
     say(f"next: kvec train {output}")
 

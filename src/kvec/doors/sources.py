@@ -38,7 +38,7 @@ def read_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
         schema, origin = Schema.from_toml(flags.schema), str(flags.schema)
     else:
         schema, origin = find_schema(path) or Schema(), str(beside) if beside else ""
-    return read_table(path, flags.over(schema), labels=flags.labels), origin
+    return read_table(path, flags.over(schema), labels=flags.labels, kinds=flags.kinds), origin
 
 
 def open_by_flags(path: Path, flags: SchemaFlags) -> tuple[Shards, str]:
@@ -46,7 +46,7 @@ def open_by_flags(path: Path, flags: SchemaFlags) -> tuple[Shards, str]:
     _refuse_packet_flags(path, flags)
     file = flags.schema or schema_beside(path)
     schema = flags.over(Schema.from_toml(file) if file else Schema())
-    return open_shards(path, schema, flags.labels), str(file) if file else ""
+    return open_shards(path, schema, flags.labels, flags.kinds), str(file) if file else ""
 
 
 def read_by_schema(path: Path, schema: Schema, labels: Path | None = None) -> Table:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import struct
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -120,8 +121,18 @@ class _File:
 
     def close(self) -> None:
         """Close it."""
-        self._file.close()
+        with self._named():
+            self._file.close()
 
     def _block(self, kind: int, body: bytes) -> None:
         length = struct.pack("<I", len(body) + 12)
-        self._file.write(struct.pack("<I", kind) + length + body + length)
+        with self._named():
+            self._file.write(struct.pack("<I", kind) + length + body + length)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say which file it is that cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            raise SettingError(f"{self.path}: cannot be written: {error.strerror}") from None

@@ -71,7 +71,9 @@ def train(
     In several processes, on one host or many: torchrun --nproc-per-node 2 -m kvec train …, and the rest as it is.
     """
     from kvec.doors.training import settings_from, train_model
+    from kvec.doors.writing import require_apart
 
+    require_apart(output, (config,))
     chosen = {
         "seed": seed, "objective": objective, "epochs": epochs, "minutes": minutes, "class_weights": class_weights,
     }  # fmt: skip

@@ -18,15 +18,17 @@ from kvec.doors.messages import Stopped, guesses, say, warn_of
 from kvec.doors.promises import held_by
 from kvec.doors.sources import open_by_flags, read_by_flags, read_by_schema
 from kvec.doors.summary import counted
+from kvec.doors.writing import require_apart
 from kvec.estimator import KVEC
 from kvec.learn.run import Record, best_of, kept_of
 from kvec.learn.together import joined
 from kvec.read.shards import Shards
 from kvec.read.table import Table, require_labels
+from kvec.tangle.inspection import misleading
 from kvec.tangle.tangling import split as split_frame
 from kvec.words.config import Config, Training
-from kvec.words.errors import DataError, SettingError
-from kvec.words.processes import is_restarted, may_restart, rank_here, rank_on_host
+from kvec.words.errors import DataError, ModelError, SettingError
+from kvec.words.processes import is_one_of_many, is_restarted, may_restart, rank_here, rank_on_host
 
 WINDOW = 2_000_000  # items in memory at a time, as --stream has it
 FEW = 50  # validation sequences on which an operating point is shaky
@@ -58,9 +60,12 @@ def train_model(
         raise SettingError("--validation and --split were both given; a split makes its own validation part")
     ratios = shares_of(shares or ("8:1:1" if test is None else "9:1"))
     require_model_place(output)
+    require_apart(output, (data, validation, test, flags.labels, flags.schema))
     is_first = rank_here() == 0
     quiet = quiet or not is_first
     unfinished = output.with_name(output.name + ".training")
+    if resume and not is_one_of_many() and not unfinished.is_file():  # of several hosts another may have kept it
+        raise ModelError(f"{unfinished}: there is no unfinished training to resume; train without --resume")
     is_left = unfinished.exists() and not (resume or is_restarted())
     if is_left and is_first:
         say(f"{unfinished} holds an unfinished run, which is begun anew; --resume would have gone on with it")
@@ -80,6 +85,8 @@ def train_model(
         require_labels(table)
         if is_first:
             _tell_unlabelled(table)
+            for finding in misleading(table.frame, table.schema):
+                say(f"warning: {finding.text}")
     if not quiet:
         _tell_schema(table, origin)
     held_out: Table | None = None

@@ -18,6 +18,7 @@ from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
 from kvec.doors.promises import held_by, unknown_lines
 from kvec.doors.sources import read_by_schema, take_part
+from kvec.doors.writing import require_apart
 from kvec.estimator import load
 from kvec.learn.retuning import Tried, best_of, compare_triggers, retune
 from kvec.report.text import table
@@ -35,6 +36,7 @@ def tune_model(
     if trigger is not None:
         require_choice(trigger, TRIGGERS, "--trigger")
     require_model_place(output)
+    require_apart(output, (data, labels))
     model = load(path, device)
     items = read_by_schema(data, model.model_.schema, labels)
     if part is not None:

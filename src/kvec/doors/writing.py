@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from kvec.read.files import ending
 from kvec.report.canvas import write_whole
 from kvec.report.text import plain, table
 from kvec.words.errors import SettingError
@@ -20,8 +21,8 @@ FIRST = ("id", "tangle", "key", "sequence", "label", "probability", "n_observed"
 SHOWN = 60  # rows of a table for people at the most
 
 
-def require_place(path: Path | None, endings: tuple[str, ...] = ()) -> None:
-    """Refuse an output path that cannot be written to, before the work is done."""
+def require_place(path: Path | None, endings: tuple[str, ...] = (), inputs: Iterable[Path | str | None] = ()) -> None:
+    """Refuse an output path that cannot be written to, or must not, before the work is done."""
     if path is None:
         return
     if endings and path.suffix.lower() not in endings:
@@ -30,6 +31,35 @@ def require_place(path: Path | None, endings: tuple[str, ...] = ()) -> None:
         raise SettingError(f"{path}: is a folder; name a file in it")
     if not path.parent.is_dir():
         raise SettingError(f"{path}: there is no folder {path.parent}; make it first")
+    if (path.resolve().parent / "kvec.json").is_file():
+        raise SettingError(f"{path}: {path.parent} is a model, and nothing else is kept in it; name a file outside it")
+    require_apart(path, inputs)
+
+
+def require_apart(output: Path, inputs: Iterable[Path | str | None]) -> None:
+    """Refuse an output in whose place lies what the command reads: the file itself, or one in a folder of either."""
+    place = output.resolve()
+    if not (place.is_file() or place.is_dir()):  # new, or a device
+        return
+    for given in inputs:
+        source = Path(given or "")
+        if given is None or not source.exists():
+            continue
+        if output.samefile(source):
+            raise SettingError(f"{output} is what is read, and would be overwritten; name another place with -o")
+        if place.is_dir() and source.resolve().is_relative_to(place):
+            raise SettingError(
+                f"{output} would be replaced, and {source}, which is read, lies in it; name another place"
+            )
+        if source.is_dir() and place.parent == source.resolve() and _is_table_of(source, place):
+            raise SettingError(f"{output} is there already, in the folder that is read; name another place")
+
+
+def _is_table_of(folder: Path, file: Path) -> bool:
+    """Whether a file in a folder is one of those that are read: a table, unless captures are read there."""
+    from kvec.read.packets.tables import holds_captures  # heavy
+
+    return bool(ending(file)) and not holds_captures(folder)
 
 
 def decision_rows(frame: pl.DataFrame) -> pl.DataFrame:

@@ -181,7 +181,7 @@ def _clock(text: str) -> float | None:
 def _name(cell: Any, is_text: bool) -> str | int | None:
     """A key or tangle as a whole number or text; None where it is empty."""
     if cell.__class__ is str:
-        return _whole(cell) if is_text and _WHOLE.fullmatch(cell) else cell
+        return _whole(cell) if is_text and _WHOLE.fullmatch(cell) else cell or None
     if cell is None or cell.__class__ is bool:
         return None if cell is None else _text(cell)
     if isinstance(cell, int):

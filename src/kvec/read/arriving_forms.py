@@ -63,10 +63,10 @@ class CsvLines:
             self.begin(text)
             return None
         parts = self._split(text)
-        if len(parts) > self._n_columns:
-            raise DataError(f"has {len(parts)} fields, but the header has {self._n_columns}")
-        n = len(parts)
-        cells = {name: parts[i] or None for name, i in self._places if i < n}
+        if (n := len(parts)) != self._n_columns:
+            what = f"has {n} field{'s' * (n > 1)}, but the header has {self._n_columns}"
+            raise DataError(what if n > self._n_columns else f"{what}; was it cut short?")
+        cells = {name: parts[i] or None for name, i in self._places}
         return cells if any(parts) else None
 
     def begin(self, header: str) -> None:

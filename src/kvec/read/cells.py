@@ -27,6 +27,8 @@ def _one_identity(rows: Rows, column: str, empty: str | None) -> pl.Series:
     names = plain(rows, column, exact=True)
     if names.dtype == pl.Float64:
         names = names.cast(pl.Int64 if are_whole(names) else pl.String)
+    if names.dtype == pl.String and (is_bare := names == "").any():  # a CSV file has no such cell
+        names = names.set(is_bare, None)
     if not names.null_count():
         return names
     if not empty:

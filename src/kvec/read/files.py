@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from kvec.read.broken import what_is_wrong
+from kvec.read.broken import cut_short, twice, what_is_wrong
 from kvec.words.errors import DataError
 
 ENDINGS = {
@@ -24,7 +24,9 @@ ENDINGS = {
     ".jsonl": "NDJSON",
     ".jsonl.gz": "NDJSON",
 }
+LAST = "kvec.last"  # whether the last cell of a row is empty
 ROW, FILE = "kvec.row", "kvec.file"  # columns that say where a row came from
+AGAIN = "_duplicated_"  # polars' mark of a name that comes again in a header
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)
 
 
@@ -149,46 +151,78 @@ def _open_file(path: Path) -> Part:
     if not path.stat().st_size:
         raise DataError(f"{path}: the file is empty")
     try:
-        lazy = _scan(path)
+        lazy, separator = _scan(path)
         columns = tuple(lazy.collect_schema().names())
     except FAILURES as error:
         raise DataError(f"{path}: {what_is_wrong(path, kind, error)}") from None
     if kind == "CSV" and any("\ufffd" in name for name in columns):
         raise DataError(f"{path}: {what_is_wrong(path, kind, 'the header is not UTF-8')}")
+    if kind == "CSV" and any(AGAIN in name for name in columns) and (problem := twice(_header(path, separator))):
+        raise DataError(f"{path}: {problem}")
 
     def load(wanted: Sequence[str]) -> pl.DataFrame:
+        problem = ""
         try:
-            return _read_csv(lazy, wanted) if kind == "CSV" else _numbered(lazy.select(wanted).collect())
+            if kind != "CSV":
+                return _numbered(lazy.select(wanted).collect())
+            frame = _read_csv(lazy, wanted, columns[-1])
+            if frame[LAST].any() and _may_be_cut_short(path, separator, len(columns)):
+                problem = cut_short(path, separator, len(columns))
         except FAILURES as error:
-            raise DataError(f"{path}: {what_is_wrong(path, kind, error)}") from None
+            problem = what_is_wrong(path, kind, error)
+        if problem:
+            raise DataError(f"{path}: {problem}")
+        return frame.drop(LAST)
 
     return Part(str(path), columns, load)
 
 
-def _scan(path: Path) -> pl.LazyFrame:
+def _scan(path: Path) -> tuple[pl.LazyFrame, str]:
+    """The rows of a file, and what separates its cells if it is CSV."""
     kind = ENDINGS[ending(path)]
     if kind == "Parquet":
-        return pl.scan_parquet(path)
+        return pl.scan_parquet(path), ""
     if kind == "NDJSON":
-        return pl.scan_ndjson(path, infer_schema_length=None)
+        return pl.scan_ndjson(path, infer_schema_length=None), ""
     # Every cell is read as text: keys such as 007 or NA stay what they are, and each column is typed by its use.
     separator = "\t" if ".tsv" in ending(path) else ","
     lazy = pl.scan_csv(path, infer_schema=False, separator=separator, null_values=[""])
     header = lazy.collect_schema().names()
     if len(header) == 1 and separator == "," and (other := next((c for c in ";\t" if c in header[0]), "")):
-        return pl.scan_csv(path, infer_schema=False, separator=other, null_values=[""])
-    return lazy
+        return pl.scan_csv(path, infer_schema=False, separator=other, null_values=[""]), other
+    return lazy, separator
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    """The header of a CSV file as it stands there; a name that comes again is changed where columns are read."""
+    row = pl.scan_csv(path, has_header=False, infer_schema=False, separator=separator, n_rows=1).collect().row(0)
+    return [name or "" for name in row]
 
 
 def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_row_index(ROW, offset=1).with_columns(pl.col(ROW).cast(pl.UInt32))
 
 
-def _read_csv(lazy: pl.LazyFrame, wanted: Sequence[str]) -> pl.DataFrame:
-    """Looks at every column, else blank lines, and lines with too many fields, would pass unseen."""
+def _read_csv(lazy: pl.LazyFrame, wanted: Sequence[str], last: str) -> pl.DataFrame:
+    """Looks at every column, else blank lines, and lines with too many fields, would pass unseen.
+
+    Also tells in which rows the last cell is empty: a line with too few fields is one of them.
+    """
     is_blank = pl.all_horizontal(pl.all().is_null()).alias("kvec.blank")
-    frame = _numbered(lazy.select(*wanted, is_blank).collect())
+    frame = _numbered(lazy.select(*wanted, is_blank, pl.col(last).is_null().alias(LAST)).collect())
     return frame.filter(~pl.col("kvec.blank")).drop("kvec.blank")
+
+
+def _may_be_cut_short(path: Path, separator: str, n_columns: int) -> bool:
+    """Whether a line has too few fields, or a quoted cell over several lines, which only a slow look tells apart."""
+    lines = pl.scan_csv(
+        path, has_header=False, infer_schema=False, separator="\0", quote_char=None, truncate_ragged_lines=True,
+        new_columns=["line"],
+    )  # fmt: skip
+    unquoted = pl.col("line").str.replace_all(r'"[^"]*"', "")
+    is_few = unquoted.str.count_matches(separator, literal=True) < n_columns - 1
+    is_open = unquoted.str.contains('"', literal=True)
+    return bool(lines.select((is_few | is_open).any()).collect().item())
 
 
 def _same_kind(first: pl.DataFrame, other: pl.DataFrame, column: str, first_name: str, other_name: str) -> None:

@@ -17,7 +17,7 @@ from kvec.read.labels import labels_from_events, labels_in_rows, labels_in_table
 from kvec.read.table import Note, Table, iterate, require_labels
 from kvec.read.unfolding import LAST, TIME, unfold
 from kvec.words.errors import DataError, SettingError
-from kvec.words.schema import Field, Schema
+from kvec.words.schema import Field, Schema, require_fields
 
 __all__ = [
     "Note", "Table", "find_schema", "iterate", "read_table", "require_columns", "require_labels", "schema_beside",
@@ -33,12 +33,14 @@ SHOWN = 20  # columns listed in a message at the most
 
 
 def read_table(
-    source: Any, schema: Schema | None = None, *, labels: Any = None, labels_optional: bool = False
-) -> Table:
+    source: Any, schema: Schema | None = None, *, labels: Any = None, labels_optional: bool = False,
+    kinds: Mapping[str, str] | None = None,
+) -> Table:  # fmt: skip
     """Read a file, a folder or a frame as a table of items.
 
     Without a schema, one is looked for beside the data, else guessed from the names of the columns. `labels` is a
     second table that is joined per key. `labels_optional` reads data without labels by a schema that names some.
+    `kinds` are those of fields that are guessed.
 
     >>> table = read_table({"key": ["a", "b", "a"], "size": [40, 52, 40], "label": ["web", "mail", "web"]})
     >>> table.frame.columns, table.guessed["size"]
@@ -49,7 +51,7 @@ def read_table(
     labels = labels if is_given else labels_source(source, schema, labels_optional)
     opened = open_table(source, leave_out=[Path(labels)] if isinstance(labels, str | Path) else [])
     opened_labels = None if labels is None else open_table(labels)
-    schema, guessed = _with_columns(schema, opened, opened_labels)
+    schema, guessed = _with_columns(schema, opened, opened_labels, kinds or {})
     _require_clock(schema, opened)
     named, here = _named_columns(schema, opened, opened_labels, labels_optional)
     rows = opened.read(named)
@@ -104,7 +106,9 @@ def labels_source(source: Any, schema: Schema, labels_optional: bool) -> Path | 
     return None if labels_optional and not file.exists() else file
 
 
-def _with_columns(schema: Schema, opened: Opened, labels: Opened | None) -> tuple[Schema, dict[str, str]]:
+def _with_columns(
+    schema: Schema, opened: Opened, labels: Opened | None, kinds: Mapping[str, str]
+) -> tuple[Schema, dict[str, str]]:
     """The schema with its value and label columns filled in, and what was guessed."""
     guessed: dict[str, str] = {}
     if labels and not (schema.labels or schema.outcome):
@@ -130,7 +134,8 @@ def _with_columns(schema: Schema, opened: Opened, labels: Opened | None) -> tupl
     names = [c for c in schema.unfold or opened.columns if c not in taken]
     if not names:
         raise DataError(f"{opened.name}: no value columns are left; columns: {_listed(opened.columns)}")
-    return replace(schema, values=tuple(Field(name) for name in names)), guessed
+    require_fields(kinds, names)
+    return replace(schema, values=tuple(Field(name, kind=kinds.get(name, "auto")) for name in names)), guessed
 
 
 def _roles(schema: Schema, columns: Sequence[str]) -> set[str]:

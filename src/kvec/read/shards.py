@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,9 @@ class _File:
                 yield frame.with_row_index(ROW, offset=first + 1).with_columns(pl.col(ROW).cast(pl.UInt32))
 
 
-def open_shards(source: Any, schema: Schema | None = None, labels: Any = None) -> Shards:
+def open_shards(
+    source: Any, schema: Schema | None = None, labels: Any = None, kinds: Mapping[str, str] | None = None
+) -> Shards:
     """Look through the names of tangles; kinds of fields that are not given are guessed from the first rows."""
     if not isinstance(source, str | Path):
         raise DataError(f"streamed training reads Parquet files; give a path, not a {type(source).__name__}")
@@ -90,7 +92,7 @@ def open_shards(source: Any, schema: Schema | None = None, labels: Any = None) -
         files.append(_File(part.name, part.columns, sum(f.n_rows for f in files), n_rows))
     if not (n_rows := sum(file.n_rows for file in files)):
         raise DataError(f"{source}: there are no rows in it")
-    head = _head(files, schema, labels, str(source))
+    head = _head(files, schema, labels, str(source), kinds)
     schema = head.schema
     if not schema.tangle:
         raise SettingError(f"{source}: streamed training reads whole tangles, and no tangle column is named; name one")
@@ -116,7 +118,7 @@ def joined_spans(first: Any, last: Any) -> list[tuple[int, int]]:
     return [(int(first[a]), int(reached[b]) + 1) for a, b in zip(opens, closes, strict=True)]
 
 
-def _head(files: Sequence[_File], schema: Schema, labels: Any, source: str) -> Table:
+def _head(files: Sequence[_File], schema: Schema, labels: Any, source: str, kinds: Mapping[str, str] | None) -> Table:
     """The first rows as a table, by which the schema is settled."""
     file = next(file for file in files if file.n_rows)
 
@@ -124,7 +126,7 @@ def _head(files: Sequence[_File], schema: Schema, labels: Any, source: str) -> T
         return next(file.chunks([(0, min(file.n_rows, CHUNK))], wanted))
 
     opened = Opened(source, (Part(file.name, file.columns, load),), is_folder=len(files) > 1)
-    return read_table(opened, schema, labels=labels)
+    return read_table(opened, schema, labels=labels, kinds=kinds)
 
 
 def _names(frame: pl.DataFrame, schema: Schema, file: str) -> dict[str, pl.Series]:

@@ -20,6 +20,7 @@ from kvec.report.text import percent
 from kvec.report.trust import trust
 from kvec.words.errors import DataError
 from kvec.words.explanation import Explanation
+from kvec.words.plain import shown_theta
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +72,7 @@ def write_report(
     dial = "" if delay_cost is None else f", λ = {delay_cost:.3g}"
     by_threshold, by_fixed = curves.threshold_curve(traces), curves.fixed_curve(traces)
     rules = [
-        _rule(traces, n_observed, f"halting policy, θ = {threshold:.3g}{dial}", is_known),
+        _rule(traces, n_observed, f"halting policy, {shown_theta(threshold)}{dial}", is_known),
         _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}"),
         _rule(traces, traces.length, "every sequence at its end"),
     ]

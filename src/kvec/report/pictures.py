@@ -28,6 +28,7 @@ from kvec.report.metrics import Floats, Ints, harmonic_mean
 from kvec.report.places import leader_start, place_labels
 from kvec.report.text import columns, percent, plain
 from kvec.report.trust import Coverage, Reliability
+from kvec.words.plain import shown_theta
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +60,7 @@ def draw_curves(
         axes.plot(fixed.earliness, fixed.accuracy, color=VERMILLION, dashes=(4, 2), clip_on=False)
         axes.plot(thresholds.earliness, thresholds.accuracy, color=BLUE, lw=2.2, clip_on=False)
         named = (
-            (chosen, BLUE, "o", 11, f"halting policy, θ = {chosen[0]:.3g}"),
+            (chosen, BLUE, "o", 11, f"halting policy, {shown_theta(chosen[0])}"),
             (best_fixed, VERMILLION, "D", 7, f"best fixed rule, n = {best_fixed[0]}"),
         )
         points = np.array([[late, (right - bottom) / (1 - bottom)] for (_, late, right), *_ in named])

@@ -27,6 +27,7 @@ from kvec.report.canvas import (
 from kvec.report.metrics import Ints
 from kvec.report.text import AFTER_HALT, explanation_headline, percent, plain
 from kvec.words.explanation import Explanation, Step
+from kvec.words.plain import shown_theta
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +88,7 @@ def _halting(axes: Axes, x: Ints, steps: Sequence[Step], explanation: Explanatio
     axes.axhline(explanation.threshold, color=INK, lw=1)
     axes.set(ylim=(0, 1.03), title="halting score")
     axes.grid(axis="x", visible=False)
-    label_ends(axes, [(explanation.threshold, f"θ = {explanation.threshold:.3g}", INK)], axes.get_xlim()[1])
+    label_ends(axes, [(explanation.threshold, shown_theta(explanation.threshold), INK)], axes.get_xlim()[1])
 
 
 def _own(axes: Axes, x: Ints, steps: Sequence[Step], start: int) -> None:

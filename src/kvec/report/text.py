@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from unicodedata import combining, east_asian_width
 
 from kvec.words.explanation import Explanation, Look, Step
+from kvec.words.plain import shown_theta
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -135,7 +136,16 @@ def explanation_text(explanation: Explanation, most: int = 40, own: int = 2, oth
             ", ".join(f"{look.position + 1} ({100 * look.weight:.0f} %)" for look in _heaviest(step, True, own)),
             ", ".join(_other(look) for look in _heaviest(step, False, others)),
         ))  # fmt: skip
-    header = ("", "item", "value", f"halt, θ = {explanation.threshold:.3g}", "best class", "", "looks at own", "others")
+    header = (
+        "",
+        "item",
+        "value",
+        f"halt, {shown_theta(explanation.threshold)}",
+        "best class",
+        "",
+        "looks at own",
+        "others",
+    )
     parts = [explanation_headline(explanation), ""]
     if skipped:
         parts.append(f"(the first {skipped} items are left out)")

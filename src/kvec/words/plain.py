@@ -61,6 +61,15 @@ def require_choice(given: Any, known: Iterable[str], where: str) -> None:
         raise SettingError(f"{where} is {given!r}; it can be {', '.join(offered)}")
 
 
+def shown_theta(threshold: float) -> str:
+    """A threshold on the halting score as it is shown; scores go up to 1, so that above it none is enough.
+
+    >>> shown_theta(0.0226), shown_theta(2.0)
+    ('θ = 0.0226', 'θ > 1, never halts')
+    """
+    return f"θ = {threshold:.3g}" if threshold <= 1 else "θ > 1, never halts"
+
+
 def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
     """The entries whose names begin with a prefix, without it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -213,6 +213,14 @@ class Schema:
     def from_toml(cls, path: str | Path) -> Schema:
         """Read a schema from a TOML file."""
         return cls.from_dict(read_toml(path, "schema"), where=str(path))
+
+
+def require_fields(named: Iterable[str], fields: Iterable[str]) -> None:
+    """Refuse kinds of fields that are not there."""
+    known = tuple(fields)
+    for name in named:
+        if name not in known:
+            raise SettingError(f"--kind names {name!r}, which is no value field; fields: {', '.join(known)}")
 
 
 def _as_lists(value: Any) -> Any:

@@ -69,6 +69,8 @@ def test_a_sink_is_not_the_folder_of_its_source(lively: Trained, tmp_path: Path,
     pl.read_parquet(lively.items).write_ndjson(tmp_path / "items.ndjson")
     said = refused("flink", lively.model, "--source", tmp_path, "--sink", tmp_path)
     assert "the folder of --source; name another" in said
+    said = refused("flink", lively.model, "--source", lively.items, "--sink", lively.model)
+    assert f"--sink is {lively.model}, a model" in said
 
 
 def test_a_state_is_named_by_its_split() -> None:

@@ -61,10 +61,12 @@ def test_rows_that_cannot_be_used_are_named_and_the_others_taken(lively: Trained
     served = opened(lively, bounds=Bounds(max_text=8))
     good = {"tangle": 1, "key": "a", "time": 1.0, "size": 52, "direction": 1}
     rows = [good, {**good, "time": "soon"}, 7, {**good, "key": "x" * 9}, {**good, "key": None}, {**good, "key": ["a"]}]
+    rows += [{**good, "key": ""}]
     (settled,) = taken(served, rows)
     answer = orjson.loads(settled.body)
     assert answer["taken"] == 1
-    assert [one["row"] for one in answer["refused"]] == [1, 2, 3, 4, 5]
+    assert [one["row"] for one in answer["refused"]] == [1, 2, 3, 4, 5, 6]
+    assert "column 'key': is empty or not there" in answer["refused"][5]["detail"]
     assert "'soon' is no time" in answer["refused"][0]["detail"]
     assert "more than 8 characters" in answer["refused"][2]["detail"]
     with pytest.raises(Refusal, match="not UTF-8 text: byte 9"):

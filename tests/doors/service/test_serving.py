@@ -121,6 +121,12 @@ def test_labelled_sequences_are_exported(
     again = tmp_path / "again.parquet"
     assert run(["serve-export", str(tmp_path / "kept" / "default"), "-o", str(again)]) == 0
     assert pl.read_parquet(again).equals(table), "the folder of one model in the state is as good"
+    assert run(["serve-export", str(tmp_path / "kept"), "-o", str(again)]) == 0, "what it has written it may replace"
+    (tmp_path / "kvec.toml").write_text('key = "mine"\n')
+    said = refused("serve-export", tmp_path / "kept", "-o", tmp_path / "kvec.parquet")
+    assert f"{tmp_path / 'kvec.toml'} is there already and says something else" in said
+    assert not (tmp_path / "kvec.parquet").exists()
+    assert (tmp_path / "kvec.toml").read_text() == 'key = "mine"\n'
     said = refused("serve-export", tmp_path / "kept" / "default", "--model", "other", "-o", again)
     assert "is the folder of one model; leave out --model" in said
     said = refused("serve-export", tmp_path / "kept", "--model", "other", "-o", again)

@@ -60,6 +60,8 @@ def require_sink(given: str, flag: str) -> None:
         kafka_parts(given)
     elif Path(given).exists() and not Path(given).is_dir():
         raise SettingError(f"{flag} is {given}, a file; name a folder: each worker writes files of its own")
+    elif (Path(given) / "kvec.json").is_file():
+        raise SettingError(f"{flag} is {given}, a model, and nothing else is kept in it; name another folder")
 
 
 def newest_state(given: Path) -> Path:
