@@ -180,9 +180,11 @@ def test_rows_without_a_name_go_where_they_are_told() -> None:
     assert part.refused(b"") == [], "their end"
 
 
-def test_a_tangle_may_have_the_empty_name() -> None:
-    row = b'{"tangle": "", "key": 1}'
-    assert dict(Parting(MODEL.schema).blocks([b"broken", row])) == {"": b"broken", "#": row}
+def test_the_empty_name_is_none() -> None:
+    rows = [b'{"tangle": "", "key": 1}', b'{"tangle": "#", "key": 1}']
+    part = Parting(MODEL.schema)
+    assert dict(part.blocks(rows)) == {"": rows[0], "#": rows[1]}
+    assert part.refused(rows[0]) == [(rows[0], "column 'tangle': is empty or not there; every item needs a name here")]
 
 
 @pytest.mark.parametrize("row", [b'{"tangle": 7, "key": 1}', b'{"tangle": 7, "key": 1, "way": null}'])

@@ -11,8 +11,6 @@ from kvec.read.arriving_forms import JsonLines
 from kvec.words.errors import DataError
 from kvec.words.schema import Schema
 
-UNNAMED = "#"  # a tangle whose name is the empty text; one of this name may share its stream
-
 
 class Parting:
     """Names the tangle of a row; of a tangle that is split, with the part by key, or by another column.
@@ -32,7 +30,7 @@ class Parting:
         tangle, key = self._reader.name(cells)
         name = written(str(tangle))  # 12 and "12" are the same
         if self._parts == 1:
-            return name or UNNAMED
+            return name
         by = cells.get(self._by) if self._by else key
         if by is None:
             raise DataError(f"column {self._by!r} (--split-by): is empty or not there; each row needs its part")
