@@ -184,10 +184,11 @@ def _poorest(results: Results, dataset: str) -> list[Judged]:
     parts = [(look_of(name).label, *judge_gain(gains[name].spread)) for name in gains if name not in doubtful]
     if parts and "earliest" not in doubtful:
         below = [part for part in parts if part[1] == FAILS]
-        kept = [part for part in parts if part not in below] if len(below) == 1 < len(parts) - 1 else parts
-        verdict, reason = joined(kept, needs_all=True)
-        if len(kept) < len(parts):
+        if len(below) == 1 and len(parts) > 2:
+            verdict, reason = joined([part for part in parts if part not in below], needs_all=True)
             reason += f"; only {below[0][0]} is below it: {below[0][2]}"
+        else:
+            verdict, reason = joined(parts, needs_all=True)
         if doubtful:
             verdict = PARTLY if verdict == HOLDS else verdict
             reason += f"; not counted: {'; '.join(doubtful.values())}"
