@@ -93,15 +93,16 @@ def test_attention_that_grows_does_not_fade(tmp_path: Path) -> None:
     assert [row.verdict for row in found] == [FAILS] and PARTLY not in {row.verdict for row in found}
 
 
-def test_attention_fades_only_if_its_end_is_below_its_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("n_items", "verdict"), [(1000, PARTLY), (5, HOLDS)])  # of five items nothing is said
+def test_attention_fades_only_if_its_end_is_low(tmp_path: Path, n_items: int, verdict: str) -> None:
     tables = made.Made()
     for seed in (0, 1):
         cell = tables.cell("a", "kvec", seed)
         tables.point(cell, "kvec", "moved", 0.5, 0.3, 0.5)
         tables.attend(cell, seed)
-        tables.attention[-1]["outside"] = 0.9
+        tables.attention[-1] |= {"outside": 0.9, "items": n_items}
     (row,) = [row for row in judge(read_results(tables.write(tmp_path))) if row.claim.startswith("attention")]
-    assert row.verdict == PARTLY and "90.0 % at the end" in row.measured and "start above end -" in row.measured
+    assert (row.verdict, "90.0 % in the last bin" in row.measured) == (verdict, n_items == 1000)
 
 
 def test_a_signal_at_the_end_leaves_nothing_to_halt(tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ def _highest(results: Results, dataset: str, variant: str) -> list[Judged]:
         rivals = _rivals(results, dataset, variant, RIVALS, "accuracy", low, high)
         others += rivals
         strongest = _strongest(lines, rivals, low, high)
-        if strongest is None:  # the first item lies behind
+        if strongest is None:
+            parts.append((name, UNTESTED, "no item lies there"))
             continue
         rival, found = strongest
         if not all(is_reached(results, dataset, each, low, high) for each in (variant, rival)):
@@ -156,9 +157,10 @@ def _highest(results: Results, dataset: str, variant: str) -> list[Judged]:
         parts.append((name, *judge_gain(found.spread)))
         gain = f"{name} {points_of(found.spread)} over {look_of(rival).label} at {range_of(found)}"
         told.append(gain + _new(results, dataset, variant, rival, low, high))
-    verdict, reason = joined(parts) if parts else (UNTESTED, "no earliness that both reach")
-    verdict, reason = in_doubt(results, dataset, [variant], best, verdict, reason)
-    if verdict == HOLDS and (doubt := doubts(results, dataset, set(others) - set(best))):
+    verdict, reason = in_doubt(results, dataset, [variant], best, *joined(parts))
+    if verdict == HOLDS and (
+        doubt := doubts(results, dataset, [name for name in dict.fromkeys(others) if name not in best])
+    ):
         verdict, reason = PARTLY, f"{reason}; {doubt}"
     claim = "KVEC has the highest accuracy of all methods, above all early"
     return [Judged(claim, dataset, variant, ", ".join(told), verdict, reason)]
@@ -210,8 +212,8 @@ def _ablation(results: Results, dataset: str) -> list[Judged]:
     if (more := compare(without[next_to], without["kvec-no-value"])) is not None:
         words = f"{points_of(more.spread)} more than {look_of(next_to).label}"
         parts.append((words, *judge_gain(more.spread)))
-    verdict, reason = joined(parts, needs_all=True)
-    verdict, reason = in_doubt(results, dataset, ["kvec"], list(drops), verdict, reason)
+    others = [name for name in drops if name != next_to]
+    verdict, reason = in_doubt(results, dataset, ["kvec", next_to], others, *joined(parts, needs_all=True))
     told = "KVEC above itself " + ", ".join(f"{look_of(name).label} {points_of(f.spread)}" for name, f in drops.items())
     claim = "value correlation is the most important part: without it accuracy falls most"
     return [Judged(claim, dataset, "kvec", told, verdict, reason)]

@@ -30,6 +30,7 @@ BETA = "β steers earliness: a larger penalty halts earlier"
 ATTENTION = "attention to other keys fades: it is higher below 10 % earliness than later"
 HALTING = "KVEC's halting positions are closer to the true ones than without value correlation"
 KEYS = "more concurrent keys help early (below 10 %) and hurt late"
+FEWEST_ITEMS = 20  # of a bin of attention: with fewer it is noise
 CLOSER = 0.5  # items by which halting positions must be closer
 
 
@@ -148,28 +149,20 @@ def _attention(results: Results) -> list[Judged]:
         seeds = sorted(set(early) & set(late))
         if not seeds:
             continue
-        first, last = (_outside(own.filter(pl.col("earliness") == at)) for at in _ends(own))
         gain = spread([early[seed] - late[seed] for seed in seeds])
-        whole = spread([first[seed] - last[seed] for seed in set(first) & set(last)])
-        told = ", ".join(
-            f"{100 * float(np.mean(list(found.values()))):.1f} % {words}"
-            for words, found in (
-                ("of attention goes to other keys below 10 %", early), ("later", late), ("at the start", first),
-                ("at the end", last),
-            )
-        )  # fmt: skip
-        told += f"; below 10 % above later {points_of(gain)}, start above end {points_of(whole)}"
-        verdict, reason = joined([("early above later", *judge_gain(gain)), ("start above end", *judge_gain(whole))])
+        told = {"of attention goes to other keys below 10 %": early, "later": late}
+        parts = [("early above later", *judge_gain(gain))]
+        last = _outside(own.filter(pl.col("earliness") == own["earliness"].max(), pl.col("items") >= FEWEST_ITEMS))
+        if set(last) >= set(seeds):
+            told["in the last bin"] = last
+            parts.append(("early above the end", *judge_gain(spread([early[seed] - last[seed] for seed in seeds]))))
+        measured = ", ".join(
+            f"{100 * float(np.mean([found[seed] for seed in seeds])):.1f} % {words}" for words, found in told.items()
+        )
+        verdict, reason = joined(parts)
         verdict, reason = in_doubt(results, dataset, [training], [], verdict, reason)
-        rows.append(Judged(ATTENTION, dataset, training, told, verdict, reason))
+        rows.append(Judged(ATTENTION, dataset, training, f"{measured}: {points_of(gain)}", verdict, reason))
     return rows
-
-
-def _ends(own: pl.DataFrame) -> tuple[float, float]:
-    """The first and the last bin of earliness that every seed has."""
-    n_seeds = own["seed"].n_unique()
-    bins = own.group_by("earliness").agg(pl.col("seed").n_unique()).filter(pl.col("seed") == n_seeds)["earliness"]
-    return float(bins.min()), float(bins.max())  # type: ignore[arg-type]
 
 
 def _outside(own: pl.DataFrame) -> dict[int, float]:

@@ -23,7 +23,7 @@ from kvec.report.canvas import (
 )
 from kvec.report.metrics import Floats
 from kvec.reproduce.curves import lines_of
-from kvec.reproduce.discussions import attention_of, sweep
+from kvec.reproduce.discussions import FEWEST_ITEMS, attention_of, sweep
 from kvec.reproduce.looks import SWEPT, Look, look_of, name_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.strokes import (
@@ -39,8 +39,6 @@ from kvec.reproduce.strokes import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-FEWEST_ITEMS = 20  # of a bin: of fewer, means are noise
 
 
 def draw_sensitivity(results: Results, dataset: str) -> Figure:

@@ -121,7 +121,7 @@ def verdicts_table(judged: Sequence[Judged]) -> Table:
     claims: dict[str, dict[str, list[str]]] = {}
     for row in judged:
         of_claim = claims.setdefault(row.claim, {kind: [] for kind in KINDS})
-        where = f"{name_of(row.dataset)}" if row.dataset else NOT_RUN
+        where = name_of(row.dataset) if row.dataset else NOT_RUN
         where += {"kvec": "", "earliest": ""}.get(row.method, f", {look_of(row.method).label}") if row.method else ""
         of_claim[row.verdict].append(where)
     rows = [(claim, *("; ".join(found[kind]) or "–" for kind in KINDS)) for claim, found in claims.items()]
