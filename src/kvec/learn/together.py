@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -127,6 +127,10 @@ def joined(device: torch.device) -> Iterator[Together]:
             distributed.init_process_group(backend, store=fresh, rank=rank, world_size=size, timeout=PATIENCE)
         try:
             yield Together(distributed.get_rank(), distributed.get_world_size())
+            # Gloo's threads let go of what the last exchange held while all wait here; a process that ended meanwhile
+            # would take Python from under them, and abort. Whoever is gone already is not waited for.
+            with suppress(RuntimeError):
+                distributed.barrier()
         finally:
             distributed.destroy_process_group()
 
