@@ -176,8 +176,5 @@ def _reached(row: Mapping[str, Any], is_by_word: bool) -> float:
 def _waiting(results: Results) -> set[str]:
     """Cells of sequences whose signal is complete with their last item."""
     is_last = pl.col("true") * pl.col("first_earliness") > 1 - NEAR
-    return set(_halts(results).filter(is_last)["cell"].to_list())
-
-
-def _halts(results: Results) -> pl.DataFrame:
-    return results.halts.join(results.cells.select("cell", "first_earliness"), on="cell", how="left")
+    halts = results.halts.join(results.cells.select("cell", "first_earliness"), on="cell", how="left")
+    return set(halts.filter(is_last)["cell"].to_list())

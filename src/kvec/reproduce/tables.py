@@ -117,7 +117,7 @@ def methods_table(results: Results, dataset: str, without_repeats: bool = False)
 
 
 def verdicts_table(judged: Sequence[Judged]) -> Table:
-    """How many verdicts of each kind there are, by claim, and where; data sets that are not there stand apart."""
+    """Which data sets have a verdict of which kind, claim by claim, and how many there are in all."""
     claims: dict[str, dict[str, list[str]]] = {}
     for row in judged:
         of_claim = claims.setdefault(row.claim, {kind: [] for kind in KINDS})
