@@ -235,7 +235,10 @@ class KVEC:
         rule = make_rule(model.config.visibility)
         if model.config.deciding.after_halt == "drop":
             rule = without(rule, dropped_items(tangles, table["n_observed"].to_numpy()))
-        steps = explain_sequence(model.network, tangles, rule, index, model.readiness, model.config.training.block)
+        steps = explain_sequence(
+            model.network, tangles, rule, index, model.readiness, model.config.training.block,
+            delay_cost=model.delay_cost,
+        )  # fmt: skip
         (decision,) = decisions(table[index : index + 1], model.vocabulary.label_names)
         return Explained(decision, model.vocabulary.labels[0], model.threshold, steps, model.delay_cost)
 
@@ -294,7 +297,7 @@ class KVEC:
         """Halting score and class probabilities after every item."""
         self.model_.network.to(self.torch_device())
         model = self.model_
-        return model.readiness.applied(score_table(model.network, tangles, model.config, on_items))
+        return model.readiness.applied(score_table(model.network, tangles, model.config, on_items), model.delay_cost)
 
     def traces(self, tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
         """The labelled sequences' scores, for curves."""

@@ -129,7 +129,7 @@ def flip_a_bit(folder: Path) -> None:
 
 
 DAMAGES = {
-    "newer": (edit("kvec.json", lambda card: card.update(format=3)), "reads up to format 2: upgrade kvec"),
+    "newer": (edit("kvec.json", lambda card: card.update(format=4)), "reads up to format 3: upgrade kvec"),
     "inputs": (edit("kvec.json", lambda card: card.update(policy_inputs=["delay"])), "upgrade kvec"),
     "foreign": (lambda f: (f / "kvec.json").write_text("[]"), "is not the card of a kvec model"),
     "no json": (lambda f: (f / "kvec.json").write_text("{"), "is not JSON text"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.properties.stories import MODEL, assert_same, changed
 
-from kvec.decide.readiness import halt_probability
+from kvec.decide.ready import hazards
 from kvec.decide.stream import Stream, resume
 from kvec.tangle.duplicates import DIGEST, MOST_ALIKE
 from kvec.words.errors import ModelError
@@ -270,7 +270,7 @@ def test_weights_that_are_no_numbers_are_said_to_be() -> None:
 
 
 def test_halting_scores_of_huge_logits() -> None:
-    scores = [halt_probability(np.float32(logit)) for logit in (-1e30, -90, -80, 0, 30, 1e30)]
+    scores = hazards(np.array([-1e30, -90, -80, 0, 30, 1e30], np.float32)).tolist()
     assert scores[:2] == [0.0, 0.0] and scores[3:] == [0.5, 1.0, 1.0]
     assert 0 <= scores[2] < 1e-30
 

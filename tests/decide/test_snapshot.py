@@ -16,6 +16,7 @@ from tests.properties.stories import MODEL, changed
 
 from kvec import __version__
 from kvec.decide.deployed import Deployed
+from kvec.decide.folder import RELATIONS
 from kvec.decide.snapshot import CARD, FORMAT, OLDEST, SLICE, read_state, write_state
 from kvec.decide.stream import Stream, resume
 from kvec.words.errors import DataError, ModelError
@@ -195,7 +196,7 @@ def test_a_state_has_the_format_of_its_newest_model(tmp_path: Path) -> None:
     assert read_state(tmp_path / "state")[0]["format"] == OLDEST
     stream.take_over(typed)
     stream.save(tmp_path / "state")
-    assert read_state(tmp_path / "state")[0]["format"] == FORMAT > OLDEST
+    assert read_state(tmp_path / "state")[0]["format"] == RELATIONS > OLDEST
     assert len(resume(tmp_path / "state").close()) == 2
 
 

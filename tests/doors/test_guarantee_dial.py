@@ -137,6 +137,26 @@ def test_a_stream_watches_it_and_keeps_its_point(
     assert "is void" in err and "speaks against" not in err
 
 
+def test_a_model_that_halts_by_induction_promises_a_delay_cost(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tuned = str(tmp_path / "tuned")
+    assert run(["tune", str(place / "model"), str(place / "other.parquet"), "--trigger", "induction", "-o", tuned]) == 0
+    held = Held.of(load(tuned).model_.validation)
+    costs = [point.delay_cost for point in held.grid()]
+    assert None not in costs and costs == sorted(costs) and len(set(costs)) > 5
+    assert run(["guarantee", tuned, str(place / "unseen.parquet"), "--max-early-error", "0.25"]) == 0
+    deployed = load_deployed(tuned)
+    promise = deployed.promised
+    assert promise is not None and deployed.operating_point.to_dict() == promise.operating_point
+    cost = promise.operating_point["delay_cost"]
+    assert f"λ = {cost:.3g}" in capsys.readouterr().out
+    decided = load(tuned).decision_frame(place / "unseen.parquet")
+    assert (decided["n_observed"] / decided["length"]).mean() == pytest.approx(promise.earliness), "as calibrated"
+    assert deployed.turned(OperatingPoint(deployed.threshold, cost * 1.01)).promised is None
+    assert Stream(deployed).promised is not None
+
+
 def test_what_was_tuned_on_can_promise_nothing(
     place: Path, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from kvec.decide.deployed import load_deployed
+from kvec.decide.readiness import TRIGGERS
 from kvec.doors.cli import run
 from kvec.doors.service.versions import Version
 from kvec.estimator import load
@@ -58,7 +59,7 @@ def test_what_it_was_tuned_on_flatters_but_may_tune_again(
     assert "were used in training, validation or tuning" in refused("guarantee", tuned, newer, "--max-error", "0.5")
 
 
-@pytest.mark.parametrize("trigger", ["hazard", "calibrated"])
+@pytest.mark.parametrize("trigger", TRIGGERS)
 def test_a_tuned_model_can_be_told_where_to_work(
     place: Path, tmp_path: Path, trigger: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,6 +67,7 @@ def test_a_tuned_model_can_be_told_where_to_work(
     assert run(["tune", str(place / "model"), newer, "--trigger", trigger, "-o", str(tuned)]) == 0
     there = load(tuned, at={"earliness": 0.4}).model_.operating_point
     assert load_deployed(tuned, {"earliness": 0.4}).operating_point == there
+    assert Version.read(tuned, {"earliness": 0.4}).model.operating_point == there
     curve = Version.read(tuned).curve
     assert len(curve) > 10 and curve[0]["earliness"] > 0.9 > 0.1 > curve[-1]["earliness"]
     demo_traffic(6, seed=4).write_parquet(tmp_path / "few.parquet")
@@ -138,15 +140,23 @@ def plain(place: Path) -> Path:
     return place / "plain"
 
 
-@pytest.mark.parametrize("kind", ["knots", "plain"])
+@pytest.fixture(scope="module")
+def induced(place: Path) -> Path:
+    """A model with knots that halts by induction."""
+    words = ["tune", str(place / "model"), str(place / "newer.parquet"), "--trigger", "induction"]
+    assert run([*words, "-o", str(place / "induced")]) == 0
+    return place / "induced"
+
+
+@pytest.mark.parametrize("kind", ["knots", "plain", "induced"])
 def test_every_word_means_the_same_to_every_command(
-    place: Path, plain: Path, costs: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, plain: Path, induced: Path, costs: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = place / "model" if kind == "knots" else plain
+    model = {"knots": place / "model", "plain": plain, "induced": induced}[kind]
     few = demo_traffic(6, seed=4)
     few.write_parquet(tmp_path / "few.parquet")
     data, key = str(tmp_path / "few.parquet"), str(few["key"][0])
-    words = [*WORDS, "delay_cost=0.5", "delay_cost=2,threshold=0.03"] if kind == "knots" else WORDS
+    words = [*WORDS, "delay_cost=0.5", "delay_cost=2,threshold=0.03"] if kind != "plain" else WORDS
     for word in words:
         at = ["--at", word.format(costs=costs)]
         capsys.readouterr()
@@ -176,11 +186,23 @@ def test_errors_that_cost_while_waiting_does_not(place: Path, capsys: pytest.Cap
         assert ("kvec: waiting costs nothing here, so sequences are read" in capsys.readouterr().err) is is_told
 
 
+@pytest.mark.parametrize("at", ["accuracy=0.3", "delay_cost=1", "cost_per_error=1,cost_per_second=0.05"])
+def test_induction_can_be_aimed_at_anything(
+    place: Path, tmp_path: Path, at: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", str(place / "model"), str(place / "newer.parquet"), "--trigger", "induction", "--at", at]
+    assert run([*words, "-o", str(tmp_path / "tuned")]) == 0
+    point = load(tmp_path / "tuned").model_.operating_point
+    assert f"halts by backward induction is in {tmp_path / 'tuned'}, at {point}" in capsys.readouterr().out
+    assert point.delay_cost is not None and ("delay_cost" not in at or point.delay_cost == 1)
+
+
 def test_models_without_knots_say_what_they_can_be_aimed_at(
     place: Path, plain: Path, refused: Callable[..., str]
 ) -> None:
     line = refused("decide", plain, place / "newer.parquet", "--at", "delay_cost=2")
-    assert "knows one delay cost alone; aim at earliness, accuracy or costs, or train it with encoder.knots=9" in line
+    assert "knows one delay cost alone; aim at earliness, accuracy or costs, fit another trigger" in line
+    assert line.endswith("with kvec tune --trigger induction, or train it with encoder.knots=9")
 
 
 def test_triggers_that_cannot_aim_at_a_target_are_left_out(
@@ -188,9 +210,9 @@ def test_triggers_that_cannot_aim_at_a_target_are_left_out(
 ) -> None:
     tune = ["tune", str(place / "model"), str(place / "newer.parquet"), "-o", str(place / "aimed"), "--at"]
     for target, tried in (
-        ("accuracy=0.2", ("hazard", "calibrated")),
-        (f"cost_per_error={costs},cost_per_item=0.02", ("hazard", "calibrated")),
-        ("delay_cost=2", ("hazard",)),
+        ("accuracy=0.2", TRIGGERS),
+        (f"cost_per_error={costs},cost_per_item=0.02", TRIGGERS),
+        ("delay_cost=2", ("hazard", "induction")),
     ):
         assert run([*tune, target]) == 0
         lines = capsys.readouterr().out.splitlines()
@@ -209,8 +231,9 @@ def test_one_tangle_has_no_halves(place: Path, tmp_path: Path, refused: Callable
 @pytest.mark.parametrize(
     ("trigger", "at", "says"),
     [
-        ("induction", "cost_per_error=0,cost_per_item=1", "weighs items against errors"),
+        ("induction", "delay_cost=70", "the delay cost is 70; it must lie between 0.02 and 50"),
         ("induction", "earliness=7", "at most 1"),
+        ("induction", "accuracy=1", "cannot be reached: on validation the best is"),
         ("calibrated", "delay_cost=1", "takes no delay cost"),
     ],
 )

@@ -70,6 +70,8 @@ EXPORT int64_t kvec_width(void) {
 /* So many items go through the network together. */
 EXPORT int64_t kvec_block(void) { return BLOCK; }
 
+#include "_ready.h"
+
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "kvec.decide._kernel", .m_size = 0};
 
 PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&module); }

@@ -3,7 +3,7 @@
 kvec.json                format, versions, settings, schema, split, operating point, promise and what gave it, hashes of
                          the other files
 vocabulary.json          known values, bins and class names
-weights.safetensors      the network
+weights.safetensors      the network, and what waiting loses where it halts by backward induction
 history.csv              one line per training epoch
 validation.safetensors   scores on the validation part, from which other operating points can be chosen, and marks of
                          the sequences of both parts, and of those that it was tuned on
@@ -63,7 +63,7 @@ class Trained:
     validation: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)  # what it was trained on, in numbers
     readiness: Readiness = field(default_factory=Readiness)
-    delay_cost: float | None = None  # what the policy is told of the cost of waiting, where it has a dial
+    delay_cost: float | None = None  # what halts is told of the cost of waiting, where it has a dial
     seen: npt.NDArray[np.uint64] | None = None  # marks of the sequences it has seen (tangle.seen); None: not known
     promise: Promise | None = None  # as it was made, perhaps for another operating point
     unknown: Unknown = field(default_factory=Unknown)  # when a decision says that it does not know
@@ -78,7 +78,7 @@ class Trained:
     def turned(self, point: OperatingPoint) -> Trained:
         """The same model at another operating point."""
         network = copy.deepcopy(self.network)
-        if point.delay_cost is not None:
+        if point.delay_cost is not None and self.readiness.trigger == "hazard":
             network.turn(point.delay_cost)
         return replace(self, network=network, threshold=point.threshold, delay_cost=point.delay_cost)
 
@@ -86,7 +86,7 @@ class Trained:
         """The same as streams need it."""
         weights = {name: tensor.detach().cpu().numpy() for name, tensor in self.network.state_dict().items()}
         return Deployed(
-            weights,
+            weights | self.readiness.to_arrays(),
             self.vocabulary,
             self.schema,
             self.config,
@@ -113,12 +113,13 @@ def save_model(model: Trained, path: str | Path) -> None:
             "vocabulary.json": (json.dumps(model.vocabulary.to_dict()) + "\n").encode(),
             "weights.safetensors": save_tensors(
                 {k: v.detach().cpu().contiguous() for k, v in model.network.state_dict().items()}
+                | {k: torch.from_numpy(array) for k, array in model.readiness.to_arrays().items()}
             ),
             "history.csv": history_csv(model.history).encode(),
             "validation.safetensors": save_arrays(model.validation | _marks(model)),
         }
         card = {
-            "format": format_of(model.config),
+            "format": format_of(model.config, model.readiness.trigger),
             "kvec": __version__,
             "settings": model.config.to_dict(),
             "schema": model.schema.to_dict(),
@@ -170,7 +171,8 @@ def load_model(path: str | Path) -> Trained:
         network = build_network(
             deployed.vocabulary, deployed.config.encoder, deployed.has_time, n_relations=n_relations
         )
-        network.load_state_dict({name: torch.from_numpy(array) for name, array in deployed.weights.items()})
+        beside = deployed.readiness.to_arrays()
+        network.load_state_dict({k: torch.from_numpy(w) for k, w in deployed.weights.items() if k not in beside})
         network.eval()
         kept = load_arrays(folder.files["validation.safetensors"])
         seen, tuned = kept.pop("seen", None), kept.pop("tuned", np.zeros(0, np.uint64))

@@ -19,6 +19,7 @@ from kvec.decide.folder import Folder, as_damage, read_folder
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
 from kvec.decide.readiness import Readiness
+from kvec.decide.ready import Ready
 from kvec.decide.targets import Target
 from kvec.decide.unknown import Unknown, settle
 from kvec.tangle.vocabulary import Vocabulary
@@ -31,7 +32,7 @@ from kvec.words.schema import Schema
 class Deployed:
     """A trained model as streams need it: plain arrays and words, no PyTorch."""
 
-    weights: Mapping[str, npt.NDArray[Any]]
+    weights: Mapping[str, npt.NDArray[Any]]  # of the network, and what the readiness keeps beside them
     vocabulary: Vocabulary
     schema: Schema
     config: Config
@@ -39,13 +40,18 @@ class Deployed:
     threshold: float
     readiness: Readiness = field(default_factory=Readiness)
     promise: Promise | None = None  # as it was made, perhaps for another operating point
-    delay_cost: float | None = None  # where its dial stands, if it has one; the weights hold the same
+    delay_cost: float | None = None  # where its dial stands, if it has one; of a policy, in the weights as well
     unknown: Unknown = field(default_factory=Unknown)
 
     @property
     def operating_point(self) -> OperatingPoint:
         """Where on the trade-off it decides."""
         return OperatingPoint(self.threshold, self.delay_cost)
+
+    @cached_property
+    def ready(self) -> Ready:
+        """How ready sequences are after arriving items, with the dial where it stands."""
+        return Ready(self.readiness, len(self.vocabulary.labels[0]), self.delay_cost)
 
     @cached_property
     def promised(self) -> Promise | None:
@@ -73,7 +79,7 @@ class Deployed:
 
     def turned(self, point: OperatingPoint) -> Deployed:
         """The same model at another operating point."""
-        weights = _dialled(self.weights, point.delay_cost)
+        weights = _dialled(self.weights, self.readiness, point.delay_cost)
         return replace(self, weights=weights, threshold=point.threshold, delay_cost=point.delay_cost)
 
     def to_plain(self) -> dict[str, Any]:
@@ -91,8 +97,8 @@ class Deployed:
         return cls(
             weights, Vocabulary.from_dict(plain["vocabulary"]), Schema.from_dict(plain["schema"]),
             Config.from_dict(plain["config"]), plain["has_time"], plain["threshold"],
-            Readiness.from_plain(plain.get("readiness")), _promise(plain.get("promise")), plain.get("delay_cost"),
-            Unknown.from_plain(plain.get("unknown")),
+            Readiness.from_plain(plain.get("readiness"), weights), _promise(plain.get("promise")),
+            plain.get("delay_cost"), Unknown.from_plain(plain.get("unknown")),
         )  # fmt: skip
 
 
@@ -115,23 +121,27 @@ def deploy(folder: Folder) -> Deployed:
     """The model in a folder that was read."""
     where = str(folder.path / "kvec.json")
     point = OperatingPoint.from_dict(folder.card["operating_point"])
+    weights = load_arrays(folder.files["weights.safetensors"])
+    readiness = Readiness.from_plain(folder.card.get("readiness"), weights)
     return Deployed(
-        _dialled(load_arrays(folder.files["weights.safetensors"]), point.delay_cost),
+        _dialled(weights, readiness, point.delay_cost),
         Vocabulary.from_dict(json.loads(folder.files["vocabulary.json"])),
         Schema.from_dict(folder.card["schema"], where=where),
         Config.from_dict(folder.card["settings"], where=where),
         folder.card["has_time"],
         point.threshold,
-        Readiness.from_plain(folder.card.get("readiness")),
+        readiness,
         _promise(folder.card.get("promise")),
         point.delay_cost,
         Unknown.from_plain(folder.card.get("unknown")),
     )
 
 
-def _dialled(weights: Mapping[str, npt.NDArray[Any]], delay_cost: float | None) -> dict[str, npt.NDArray[Any]]:
-    """The weights with the dial at a delay cost, where it has one."""
-    if delay_cost is None:
+def _dialled(
+    weights: Mapping[str, npt.NDArray[Any]], readiness: Readiness, delay_cost: float | None
+) -> dict[str, npt.NDArray[Any]]:
+    """The weights with the dial of the policy at a delay cost, where it has one and halts."""
+    if delay_cost is None or readiness.trigger != "hazard":
         return dict(weights)
     dial = weights["dial"]
     return {**weights, "dial": mixture(delay_cost, len(dial))[0].astype(dial.dtype)}

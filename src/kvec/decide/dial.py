@@ -1,7 +1,7 @@
-"""The dial: a halting policy that takes the delay cost λ as an input, so that one model has the whole trade-off.
+"""The dial: what halts takes the delay cost λ as an input, so that one model has the whole trade-off.
 
-The policy has a head at each of P knots, costs spread evenly on a log scale; between two knots it is their mixture. For
-a given λ that is again one linear head, so turning the dial costs a stream nothing.
+It is one linear function for each of P knots, costs spread evenly on a log scale (heads of the policy, or what backward
+induction has found); between two knots it is their mixture. So turning the dial costs a stream nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,16 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 LEAST, MOST = 0.02, 50.0  # λ: below, waiting costs nothing worth mentioning; above, one item costs more than any error
+
+
+def knots_of(knots: int) -> Floats:
+    """(P,) the delay costs at P knots.
+
+    >>> knots_of(3).round(6).tolist()
+    [0.02, 1.0, 50.0]
+    """
+    costs: Floats = np.geomspace(LEAST, MOST, knots)
+    return costs
 
 
 def mixture(costs: npt.ArrayLike, knots: int) -> Floats:

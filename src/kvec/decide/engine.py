@@ -225,17 +225,18 @@ class Engine:
         said_of_all = self.runner.run()
         if self.listener is not None:
             self._tell_of(self.listener, events, said_of_all)
-        outputs = iter(said_of_all)
+        places = [event.position + 1 for event in events if isinstance(event, Booked)]
+        outputs = zip(said_of_all, self.readiness(said_of_all, np.array(places, np.int64)).tolist(), strict=True)
         due: list[Due] = []
         halted: set[int] = set()
         for event in events:
             if isinstance(event, Closed):
                 due.append(self._at_end(event))
                 continue
-            live, said = event.live, next(outputs)
+            live, (said, ready) = event.live, next(outputs)
             if live.decision is not None or live.serial in halted:
                 continue
-            if self.readiness(said, event.position + 1) >= self.threshold:
+            if ready >= self.threshold:
                 halted.add(live.serial)
                 due.append(Due(live, said, event.position + 1, None, Reason.HALTED))
         decisions = self._decide(due)
@@ -251,9 +252,9 @@ class Engine:
         if own:
             listener.heard(self.model, [booked[i] for i in own], said[own])
 
-    def readiness(self, said: npt.NDArray[Any], n_observed: int) -> float:
-        """How ready a sequence is to be decided after so many items, by what the heads say."""
-        return self.model.readiness.after(said, n_observed, self._n_classes)
+    def readiness(self, said: npt.NDArray[Any], n_observed: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """How ready sequences are to be decided after so many items of each, by rows of what the heads say."""
+        return self.model.ready.after(said, n_observed)
 
     def owns(self, live: Live) -> bool:
         """Whether a sequence is this engine's to decide: not an older model's, and not a newer one's."""

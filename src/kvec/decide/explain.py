@@ -43,7 +43,7 @@ def find_sequence(tangles: Tangles, key: Any, tangle: Any, sequence: int) -> int
 
 def explain_sequence(
     network: Network, tangles: Tangles, rule: Rule, sequence: int, readiness: Readiness, block: int = 4096,
-    most: int = 24,
+    most: int = 24, delay_cost: float | None = None,
 ) -> tuple[Step, ...]:  # fmt: skip
     """One step per item, with its `most` heaviest looks; attention is the mean over heads and blocks."""
     tangle = int(tangles.tangle_of[sequence])
@@ -61,9 +61,8 @@ def explain_sequence(
             looks = _looks(tangles, shares, names, seen.origin, sequence, most)
             said.append((float(halt[row]), classes[row].cpu().numpy()))
             steps.append(Step(item - int(tangles.starts[tangle]), text, 0.0, (), looks))
-    heard = readiness.applied(Scores(
-        np.array([0, len(said)]), np.array([h for h, _ in said], np.float32), (np.stack([c for _, c in said]),)
-    ))  # fmt: skip
+    halts, shares = (np.array([one[i] for one in said], np.float32) for i in (0, 1))
+    heard = readiness.applied(Scores(np.array([0, len(said)]), halts, (shares,)), delay_cost)
     return tuple(
         replace(step, halt_score=float(h), probabilities=tuple(map(float, c)))
         for step, h, c in zip(steps, heard.halt, heard.classes[0], strict=True)

@@ -18,7 +18,8 @@ from kvec.tangle.visibility import make_rule
 from kvec.words.config import Config
 from kvec.words.errors import KvecError, ModelError
 
-FORMAT = 2  # the newest that is read: attention may have a bias for each relation of two items
+FORMAT = 3  # the newest that is read: what halts may be backward induction at any cost, kept beside the weights
+RELATIONS = 2  # attention may have a bias for each relation of two items
 OLDEST = 1  # in which all else is written, so that older versions can read it
 POLICY_INPUTS = ["representation", "delay_cost"]  # what the halting policy may look at; the second by a dial
 FILES = ("vocabulary.json", "weights.safetensors", "history.csv", "validation.safetensors")
@@ -33,9 +34,11 @@ class Folder:
     files: dict[str, bytes]
 
 
-def format_of(config: Config) -> int:
-    """The oldest format that can hold a model of these settings."""
-    return FORMAT if make_rule(config.visibility).relations else OLDEST
+def format_of(config: Config, trigger: str) -> int:
+    """The oldest format that can hold a model of these settings that halts by this trigger."""
+    if trigger == "induction":
+        return FORMAT
+    return RELATIONS if make_rule(config.visibility).relations else OLDEST
 
 
 def read_folder(path: str | Path) -> Folder:

@@ -26,15 +26,14 @@ class Listener(Protocol):
 
 def halting_scores(model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> Floats:
     """(N,) how ready each item's sequence was after it."""
-    n_classes = len(model.vocabulary.labels[0])
-    if model.readiness.trigger != "hazard":
-        ready = [model.readiness.after(row, one.position + 1, n_classes) for one, row in zip(booked, said, strict=True)]
-        return np.array(ready)
-    scores: Floats = 1 / (1 + np.exp(-np.maximum(said[:, 0].astype(np.float64), -80)))
-    return scores
+    return model.ready.after(said, _places(booked))
 
 
 def class_probabilities(model: Deployed, booked: Sequence[Booked], said: npt.NDArray[Any]) -> Floats:
     """(N, classes) how likely each class of the first label column was after each item."""
     logits = said[:, 1 : 1 + len(model.vocabulary.labels[0])]
-    return model.readiness.probabilities(0, logits, np.array([one.position + 1 for one in booked], np.int64))
+    return model.readiness.probabilities(0, logits, _places(booked))
+
+
+def _places(booked: Sequence[Booked]) -> npt.NDArray[np.int64]:
+    return np.array([one.position + 1 for one in booked], np.int64)

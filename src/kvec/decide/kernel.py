@@ -31,9 +31,9 @@ LAYER = (
 )  # fmt: skip
 
 
-_LIBRARY = load_extension("kvec.decide._kernel")
-is_built = _LIBRARY is not None
-WIDTH, BLOCK = (16, 32) if _LIBRARY is None else (_LIBRARY.kvec_width(), _LIBRARY.kvec_block())  # as in _kernel.c
+LIBRARY = load_extension("kvec.decide._kernel")
+is_built = LIBRARY is not None
+WIDTH, BLOCK = (16, 32) if LIBRARY is None else (LIBRARY.kvec_width(), LIBRARY.kvec_block())  # as in _kernel.c
 TILE = 2 * WIDTH  # bytes of a row of a tile of columns
 
 
@@ -224,8 +224,8 @@ class _Compiled:
     """The C loops, and the weights as they like them."""
 
     def __init__(self, kernel: Kernel) -> None:
-        assert _LIBRARY is not None
-        self._run = getattr(_LIBRARY, f"kvec_run_f{8 * kernel.dtype.itemsize}_{WIDTH}")
+        assert LIBRARY is not None
+        self._run = getattr(LIBRARY, f"kvec_run_f{8 * kernel.dtype.itemsize}_{WIDTH}")
         self.dtype, self.n_outputs = kernel.dtype, kernel.n_outputs
         self._kept: list[Any] = []  # what the pointers point at
         s = kernel.settings

@@ -1,7 +1,7 @@
 """Operating points: where on the trade-off of a trained model to halt, chosen from its scores on validation.
 
 The points lie on one path from latest to earliest: first θ falls from above all scores to 0.5 at the least delay cost,
-then λ rises to the largest one, then θ falls to 0. Without knots there is one delay cost, and θ alone moves.
+then λ rises to the largest one, then θ falls to 0. What has no knots knows one delay cost, and θ alone moves.
 
 Letters: S sequences, N items, P knots, M points.
 """
@@ -38,13 +38,13 @@ HALVINGS = 5  # of a step of the path, for the points of a grid
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """The delay cost λ that the policy is told (None: it knows its own alone), and the threshold θ on its score."""
+    """The delay cost λ that what halts is told (None: it knows its own alone), and the threshold θ on its score."""
 
     threshold: float
     delay_cost: float | None = None
 
     def to_dict(self) -> dict[str, float]:
-        """Plain data for a promise or a card, without what the policy does not have."""
+        """Plain data for a promise or a card, without what the model does not have."""
         return {"threshold": self.threshold} | ({} if self.delay_cost is None else {"delay_cost": self.delay_cost})
 
     @classmethod
@@ -188,8 +188,8 @@ class Held:
             return OperatingPoint(float(theta), cost)
         if self.knots is None:
             raise SettingError(
-                "what halts this model knows one delay cost alone; aim at earliness, accuracy or costs, or train it "
-                "with encoder.knots=9"
+                "what halts this model knows one delay cost alone; aim at earliness, accuracy or costs, fit another "
+                "trigger with kvec tune --trigger induction, or train it with encoder.knots=9"
             )
         if not LEAST <= cost <= MOST:
             raise SettingError(f"the delay cost is {cost:g}; it must lie between {LEAST:g} and {MOST:g}")

@@ -2,21 +2,23 @@
 
 - `hazard`: the halting score that was learned.
 - `calibrated`: the largest class probability, calibrated for the number of items seen.
-- `induction`: 1 where backward induction sees no gain in waiting, at a cost of waiting that is settled; else 0.
+- `induction`: what waiting is expected to lose at a cost of waiting λ, by backward induction; from 0.5 on it loses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kvec.decide.dial import LEAST, halting_scores
 from kvec.decide.scores import Scores
 from kvec.decide.triggers.calibrated import Temperatures
-from kvec.decide.triggers.calimera import features
+from kvec.decide.triggers.waiting import Waiting
+from kvec.words.errors import ModelError
 from kvec.words.plain import require_choice
 
 Floats = npt.NDArray[np.float64]
@@ -30,21 +32,19 @@ class Readiness:
 
     temperatures: tuple[Temperatures, ...] = ()
     trigger: str = "hazard"
-    gains: Mapping[int, tuple[Floats, float]] = field(default_factory=dict)  # number of items: weights, constant
+    waiting: Waiting | None = None  # of `induction`
 
     def __post_init__(self) -> None:
         """Check the trigger."""
         require_choice(self.trigger, TRIGGERS, "trigger")
+        if (self.trigger == "induction") != (self.waiting is not None):
+            raise ValueError("induction, and nothing else, goes with what waiting loses")
 
-    def after(self, said: npt.NDArray[Any], n_observed: int, n_classes: int) -> float:
-        """How ready a sequence is after so many items, by one row of outputs."""
-        if self.trigger == "hazard":
-            return halt_probability(said[0])
-        if self.trigger == "induction" and n_observed not in self.gains:
-            return 0.0
-        shares = self.probabilities(0, said[None, 1 : 1 + n_classes], np.array([n_observed]))
-        rounded = shares.astype(np.float32)  # as batch evaluation rounds them
-        return float(rounded.max() if self.trigger == "calibrated" else self._is_no_gain(rounded, n_observed)[0])
+    def is_for(self, n_classes: int) -> bool:
+        """Whether its arrays have the sizes that so many classes of the first label column need."""
+        return all(t.sharpness.ndim == 2 and t.sharpness.shape[1] == 2 for t in self.temperatures) and (
+            self.waiting is None or self.waiting.is_for(n_classes)
+        )
 
     def probabilities(self, column: int, logits: npt.NDArray[Any], place: Ints) -> Floats:
         """(N, classes) calibrated probabilities of a label column, of items at a place of their sequences."""
@@ -52,7 +52,7 @@ class Readiness:
         shares /= shares.sum(axis=1, keepdims=True)
         return self.temperatures[column].apply(shares, place) if self.temperatures else shares
 
-    def applied(self, scores: Scores) -> Scores:
+    def applied(self, scores: Scores, delay_cost: float | None = None) -> Scores:
         """The scores of whole sequences with calibrated probabilities and this trigger's score."""
         length = np.diff(scores.offsets)
         place = np.arange(1, len(scores.halt) + 1) - np.repeat(scores.offsets[:-1], length)
@@ -61,37 +61,35 @@ class Readiness:
             classes = tuple(
                 t.apply(c, place).astype(np.float32) for t, c in zip(self.temperatures, classes, strict=True)
             )
+        scores = replace(scores, classes=classes, untempered=untempered)
         if self.trigger == "hazard":
-            return replace(scores, classes=classes, untempered=untempered)
-        if self.trigger == "calibrated":
-            return replace(scores, classes=classes, halt=classes[0].max(axis=1), untempered=untempered)
-        halt = np.zeros(len(place), np.float32)
-        for n in self.gains:
-            rows = np.flatnonzero(place == n)
-            halt[rows] = self._is_no_gain(classes[0][rows], n)
-        return replace(scores, classes=classes, halt=halt, untempered=untempered)
-
-    def _is_no_gain(self, shares: npt.NDArray[np.float32], n_observed: int) -> npt.NDArray[np.bool_]:
-        weights, constant = self.gains[n_observed]
-        is_none: npt.NDArray[np.bool_] = features(shares.astype(np.float64)) @ weights + constant >= 0
-        return is_none
+            return scores
+        if self.waiting is None:
+            return replace(scores, halt=classes[0].max(axis=1), knots=None)
+        knots = self.waiting.knots(classes[0], place)
+        return replace(scores, knots=knots, halt=halting_scores(knots, LEAST if delay_cost is None else delay_cost))
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain data for a model's card."""
+        """Plain data for a model's card, without what `to_arrays` holds."""
         return {
             "temperatures": [t.sharpness.tolist() for t in self.temperatures], "trigger": self.trigger,
-            "gains": {str(n): [*map(float, weights), constant] for n, (weights, constant) in self.gains.items()},
+            "gains": {},  # older versions read them, and hashes of models hold them
         }  # fmt: skip
 
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What is kept beside the weights of the network."""
+        return {} if self.waiting is None else self.waiting.to_arrays()
+
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any] | None) -> Readiness:
-        """Read what `to_plain` wrote; models of before have none."""
+    def from_plain(cls, plain: Mapping[str, Any] | None, arrays: Mapping[str, npt.NDArray[Any]]) -> Readiness:
+        """Read what `to_plain` and `to_arrays` gave; models of before have none."""
         if plain is None:
             return cls()
-        gains = {int(n): (np.array(w[:-1]), float(w[-1])) for n, w in plain["gains"].items()}
-        return cls(tuple(Temperatures(np.array(t, np.float64)) for t in plain["temperatures"]), plain["trigger"], gains)
-
-
-def halt_probability(logit: np.floating[Any]) -> float:
-    """The halting score of a logit, rounded as batch evaluation rounds it."""
-    return float(1 / (1 + np.exp(-logit))) if logit > -80 else 0.0  # lest e^x be too large for single precision
+        is_induction = plain["trigger"] == "induction"
+        if is_induction and "waiting.weights" not in arrays:
+            raise ModelError(
+                "this model halts by backward induction as an older kvec kept it, at one cost alone; run kvec tune "
+                "again on the model that it came from"
+            )
+        temperatures = tuple(Temperatures(np.array(t, np.float64)) for t in plain["temperatures"])
+        return cls(temperatures, plain["trigger"], Waiting.from_arrays(arrays) if is_induction else None)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.model import Network
-from kvec.decide.readiness import halt_probability
+from kvec.decide.ready import hazards
 from kvec.decide.runner import Runner
 from kvec.decide.scores import Scores
 from kvec.decide.scoring import score
@@ -55,7 +55,7 @@ def replay(
             of_like = None if alike[i] < 0 else (alike[i],)
             runner.book(item, Coded(codes[i], numbers[i], (session[i],), same, 0, 0, of_like), time[i], 0.0)
             said[i] = runner.run()[0]
-            halt[i] = halt_probability(said[i, 0])
+            halt[i] = hazards(said[i : i + 1, 0])[0]
             if float(halt[i]) >= threshold:
                 halted_at[s] = i
         if progress is not None:

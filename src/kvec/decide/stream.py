@@ -135,7 +135,8 @@ class Stream:
                 labels, probabilities = decision.labels, decision.probabilities
             return Status(
                 tangle, key, live.number, decision is not None, labels, probabilities,
-                engine.readiness(said, live.n_items), live.n_items if decision is None else decision.n_observed,
+                float(engine.readiness(said[None], np.array([live.n_items]))[0]),
+                live.n_items if decision is None else decision.n_observed,
                 None if decision is None else decision.reason, None if decision is None else decision.is_known,
             )  # fmt: skip
         return None
@@ -283,7 +284,7 @@ class Stream:
         if note is not None and not isinstance(note, Mapping):
             raise SettingError(f"the note is {shown(note)}; it must map names to plain data")
         facts, arrays = self.to_plain()
-        newest = max(format_of(engine.model.config) for engine in self._engines)
+        newest = max(format_of(e.model.config, e.model.readiness.trigger) for e in self._engines)
         return {**facts, "note": dict(note or {}), "format": newest}, arrays
 
     def to_plain(self, models: Models | None = None) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

@@ -235,7 +235,7 @@ def report_evaluation(
 def validation_traces(trained: Trained, column: int = 0) -> Traces:
     """The scores of the validation sequences that the model folder keeps."""
     kept = trained.validation
-    heard = trained.readiness.applied(scores_of(kept))
+    heard = trained.readiness.applied(scores_of(kept), trained.delay_cost)
     scores = heard.classes[column].astype(np.float64)
     truth = kept["labels"][:, column].astype(np.int64)
     halt = heard.halt.astype(np.float64)

@@ -9,18 +9,20 @@ import numpy as np
 
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import Arrays, prefixes_of, scores_of, some_of
-from kvec.decide.operating import OWN_WORD, REACH, Held, OperatingPoint, require_turnable
+from kvec.decide.operating import Held, OperatingPoint, require_turnable
 from kvec.decide.readiness import TRIGGERS, Readiness
 from kvec.decide.targets import COSTS, Target, require_target, with_classes
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.calimera import Calimera
+from kvec.decide.triggers.waiting import Waiting
 from kvec.decide.unknown import Unknown, parted
-from kvec.learn.choosing import trigger_curve
 from kvec.report.metrics import harmonic_mean
 from kvec.words.errors import DataError, SettingError
 
 DOUBT = 10.0  # sequences that speak for the network's own word, beside those that are held out
 FEWEST = 40  # labelled sequences; with fewer a trigger learns noise
+DIALS = ("hazard", "induction")  # triggers that take a delay cost
+TAKES_NONE = "the trigger calibrated takes no delay cost; give earliness, accuracy, threshold or costs"
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,35 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
     target, words = parted(with_classes(target, model.vocabulary.labels[0]))
     if target:
         require_target(target)
-    if why_not := _unusable(trigger, target):
-        raise SettingError(why_not)
+    if trigger == "calibrated" and "delay_cost" in target:
+        raise SettingError(TAKES_NONE)
     if (n := int((held["labels"][:, 0] >= 0).sum())) < FEWEST:
         raise DataError(f"{n} labelled sequences are too few to tune on; give {FEWEST} or more")
-    readiness = Readiness(temperatures(held), trigger)
-    if trigger == "induction":
-        readiness, target = _induced(readiness, held, target), {"threshold": OWN_WORD}
-    held = _heard(readiness, held)
+    readiness = readiness_of(held, trigger)
+    held = heard(readiness, held)
     seen = Held.of(held)
-    stands = model.config.training.delay_cost if model.delay_cost is None else model.delay_cost
-    now = OperatingPoint(model.threshold, None if seen.knots is None else stands)
+    is_another = trigger != model.readiness.trigger  # whose delay costs, if any, mean something else
+    now = OperatingPoint(model.threshold, seen.best().delay_cost if is_another else model.delay_cost)
     point = seen.choose(target, now) if target else seen.best()
-    return replace(
-        model.turned(point), readiness=readiness, validation=held,
-        unknown=model.unknown.asked(words).settled(held, point),
-    )  # fmt: skip
+    unknown = model.unknown.asked(words).settled(held, point)
+    return replace(model, readiness=readiness, validation=held, unknown=unknown).turned(point)
+
+
+def readiness_of(held: Arrays, trigger: str) -> Readiness:
+    """Temperatures and a trigger, fitted on these sequences."""
+    if trigger != "induction":
+        return Readiness(temperatures(held), trigger)
+    fitted = Calimera().fit(prefixes_of(held))
+    return Readiness((fitted.temperatures, *temperatures(held)[1:]), trigger, Waiting.of(fitted))
+
+
+def heard(readiness: Readiness, held: Arrays) -> Arrays:
+    """The sequences with the scores of a trigger; a dial of the policy turns the learned one alone."""
+    if readiness.trigger == "hazard":
+        return held
+    scores = readiness.applied(scores_of(held))
+    kept = {name: array for name, array in held.items() if name != "knots"} | {"halt": scores.halt}
+    return kept if scores.knots is None else kept | {"knots": scores.knots}
 
 
 def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:
@@ -78,7 +93,7 @@ def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried
         )
     halves = [(some_of(held, half), some_of(held, ~half)) for half in (is_even, ~is_even)]
     found, why_not = [], None
-    for trigger in (each for each in TRIGGERS if not _unusable(each, target)):
+    for trigger in TRIGGERS if "delay_cost" not in target else DIALS:
         try:
             found.append(_tried(model, halves, trigger, target))
         except SettingError as error:  # perhaps another trigger reaches the target
@@ -100,60 +115,10 @@ def _tried(model: Trained, halves: Sequence[tuple[Arrays, Arrays]], trigger: str
     results = []
     for fitted, measured in halves:
         turned = retune(model, fitted, trigger, target)
-        _require_near(turned, target)
-        seen = Held.of(_heard(turned.readiness, measured))
+        seen = Held.of(heard(turned.readiness, measured))
         stops = seen.stops(turned.operating_point)
         right, late = float(seen.accuracy(stops)), float(seen.earliness(stops))
         cost = float(seen.cost(stops, target)) if set(target) & set(COSTS) else 0.0
         results.append((right, late, harmonic_mean(right, late), cost))
     right, late, hm, cost = (float(value) for value in np.mean(results, axis=0))
     return Tried(trigger, right, late, hm, cost if set(target) & set(COSTS) else None)
-
-
-def _heard(readiness: Readiness, held: Arrays) -> Arrays:
-    """The sequences with the scores of a trigger; a dial turns the learned one alone."""
-    if readiness.trigger == "hazard":
-        return held
-    kept = {name: array for name, array in held.items() if name != "knots"}
-    return kept | {"halt": readiness.applied(scores_of(kept)).halt}
-
-
-def _require_near(model: Trained, target: Target) -> None:
-    """Refuse a point that is far from a wanted earliness even on the sequences that it was fitted on."""
-    if "earliness" in target:
-        seen = Held.of(model.validation)
-        late = float(seen.earliness(seen.stops(model.operating_point)))
-        if abs(late - target["earliness"]) > REACH:
-            raise SettingError(f"earliness {target['earliness']:g} cannot be reached: the nearest here is {late:.3f}")
-
-
-def _unusable(trigger: str, target: Target) -> str:
-    """Why a trigger cannot aim at this; empty where it can."""
-    if trigger == "induction":
-        if others := set(target) - {*COSTS, "earliness"}:
-            return f"the trigger induction cannot aim at {min(others)}; give earliness, or what errors and items cost"
-        if set(target) & set(COSTS) and (
-            target.get("cost_per_second") or not isinstance(target.get("cost_per_error"), float | int)
-            or not target["cost_per_error"]
-        ):  # fmt: skip
-            return "the trigger induction weighs items against errors: give cost_per_error, cost_per_item"
-    if trigger == "calibrated" and "delay_cost" in target:
-        return "the trigger calibrated takes no delay cost; give earliness, accuracy, threshold or costs"
-    return ""
-
-
-def _induced(readiness: Readiness, held: Arrays, target: Target) -> Readiness:
-    """Backward induction at the cost of waiting that the target asks for."""
-    known = prefixes_of(held)
-    trigger = Calimera().fit(known)
-    if set(target) & set(COSTS):
-        cost = target.get("cost_per_item", 0.0) / target["cost_per_error"] * trigger.typical
-    else:
-        curve = trigger_curve(trigger, known)
-        place = np.abs(curve.earliness - target["earliness"]).argmin() if target else curve.best()
-        cost = float(curve.setting[place])
-    gains = {}
-    if cost > 0:  # else all is read
-        weights = trigger.induce(np.array([cost / trigger.typical]))
-        gains = {int(n): (w.slope[:, 0], float(w.level[0])) for n, w in zip(trigger.steps, weights, strict=True)}
-    return replace(readiness, temperatures=(trigger.temperatures, *readiness.temperatures[1:]), gains=gains)
