@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from kvec.learn.run import Run
+from kvec.learn.run import Record, Run
 from kvec.learn.trainer import Step
 from kvec.report.text import clock
 
 TERMS = {
     "loss": "loss", "classification": "class", "policy": "policy", "lateness": "late", "every": "every",
-    "baseline": "base",
+    "baseline": "base", "unseen": "unseen",
 }  # fmt: skip
 WIDE = 110  # columns of a terminal in which the bar has room for all loss terms
 SCORES = {"accuracy": "accuracy", "earliness": "earliness", "hm": "HM", "end_accuracy": "at end"}
@@ -64,7 +64,7 @@ class TrainingDisplay:
         record = run.history[-1]
         self._seconds = [r["seconds"] for r in run.history]
         if not self._terms:
-            self._terms = tuple(name for name in TERMS if any(r.get(name) for r in run.history))
+            self._terms = tuple(name for name in TERMS if any(_tells(name, r) for r in run.history))
             self._console.print(Text(epoch_header(self._terms), style="dim"))
         is_best = run.best_record is record
         line = Text(epoch_line(record, self._terms, self._epochs, is_best))
@@ -73,13 +73,18 @@ class TrainingDisplay:
         self._console.print(line)
 
 
+def _tells(name: str, record: Record) -> bool:
+    """Whether a column says something: it is not nothing, nor all of the loss again."""
+    return bool(record.get(name)) and (name != "every" or record["every"] != record["loss"])
+
+
 def epoch_header(terms: tuple[str, ...]) -> str:
     """The names over the lines of the epochs: loss terms, then scores on the validation sequences."""
     names = [*(TERMS[name] for name in terms), *SCORES.values(), "sec"]
     return " ".join(["epoch".rjust(6), *(_cell(name, name) for name in names)])
 
 
-def epoch_line(record: dict[str, float], terms: tuple[str, ...], epochs: int, is_best: bool) -> str:
+def epoch_line(record: Record, terms: tuple[str, ...], epochs: int, is_best: bool) -> str:
     """One epoch in numbers: its loss terms, and accuracy, earliness (lower is better) and HM."""
     cells = [f"{record['epoch']:.0f}/{epochs}".rjust(6)]
     cells += [_cell(f"{record.get(name, 0.0):.3f}", TERMS[name]) for name in terms]

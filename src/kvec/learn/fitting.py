@@ -12,15 +12,14 @@ import torch
 
 from kvec.decide.checkpoint import Trained
 from kvec.decide.model import Network
-from kvec.decide.readiness import Readiness
 from kvec.learn.material import Material, material_of
 from kvec.learn.memory import build_in_memory, refused_by, way_out_of_batches
 from kvec.learn.resuming import begin_run, keep_run
-from kvec.learn.retuning import temperatures
 from kvec.learn.run import Run, new_run
+from kvec.learn.settling import settle
 from kvec.learn.together import ALONE, Together
 from kvec.learn.trainer import Step, train
-from kvec.learn.validating import hold_out, operating_point, traces_of
+from kvec.learn.validating import hold_out
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.tangling import Split
 from kvec.tangle.visibility import make_rule
@@ -87,13 +86,11 @@ def fit_material(
 
     with refused_by(lambda: way_out_of_batches(config.training) + _kept(run, progress.path)):
         train(run, material.training, material.validation, rule, config, progress.on_step, after_epoch)
-        arrays = hold_out(network, material.validation, config, run.together)
-    theta = operating_point(traces_of(arrays), config.deciding.fixed)
+        settled = settle(hold_out(network, material.validation, config, run.together), config)
     split = material.split
     return Trained(
-        network, vocabulary, schema, config, has_time, theta, run.history, split.to_dict() if split else None,
-        arrays, material.about, Readiness(temperatures(arrays)),
-        config.training.delay_cost if config.encoder.knots > 1 else None,
+        network, vocabulary, schema, config, has_time, settled.point.threshold, run.history,
+        split.to_dict() if split else None, settled.held, material.about, settled.readiness, settled.point.delay_cost,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The two objectives: exact expected cost of stopping, and the paper's three terms (§IV-E).
+"""The objectives: telling at every length, the exact expected cost of stopping, and the paper's three terms (§IV-E).
 
 Letters: N items laid out sequence by sequence, S sequences. Scores per item are (N,); nothing is padded, since one long
 sequence beside many short ones would take room for as many long ones.
@@ -55,7 +55,7 @@ class Terms:
     classification: Tensor  # l1, or the expected cross entropy
     policy: Tensor  # l2, REINFORCE with baseline, or the expected error probability
     lateness: Tensor  # l3, or the expected delay
-    every: Tensor  # cross entropy at every length; unused in `paper`
+    every: Tensor  # cross entropy at every length; all of `every`, unused in `paper`
     baseline: Tensor  # mean squared error of the baseline; its own optimiser
 
     def to_floats(self) -> dict[str, float]:
@@ -83,6 +83,20 @@ def stopping_probabilities(halt: Tensor, layout: Layout) -> Tensor:
     return torch.exp(before + here)
 
 
+def every_terms(
+    outputs: Outputs, labels: Tensor, layout: Layout, weights: list[Tensor] | None = None, lengths: str = "even",
+    count: Count = as_counted,
+) -> Terms:  # fmt: skip
+    """The cross entropy at every length of labelled sequences; nothing is learned about halting.
+
+    `lengths` says how the lengths of a sequence count, the n-th by 1/n where they are to count early.
+    """
+    losses = cross_entropy(outputs, labels, layout, weights)
+    every = _mean(losses * length_weights(layout, lengths, losses.dtype), labels, layout, count)
+    zero = losses.new_zeros(())
+    return Terms(classification=zero, policy=zero, lateness=zero, every=every, baseline=zero)
+
+
 def expected_terms(
     outputs: Outputs, labels: Tensor, layout: Layout, delay: Tensor, policy_cost: str = "cross_entropy",
     weights: list[Tensor] | None = None, share: Tensor | None = None, lengths: str = "even",
@@ -90,33 +104,36 @@ def expected_terms(
 ) -> Terms:  # fmt: skip
     """The expected cost of stopping, in closed form, and the cross entropy at every length; of labelled sequences.
 
-    `share` is how much the stopping of each sequence counts, all the same without it; `lengths` says how the lengths
-    of a sequence count, the n-th by 1/n where they are to count early.
+    `share` is how much the stopping of each sequence counts, all the same without it.
     """
     losses = cross_entropy(outputs, labels, layout, weights)
     stop = stopping_probabilities(outputs.halt, layout)
     zero = losses.new_zeros(())
     is_apart = policy_cost == "error"
-    known = (labels >= 0).any(dim=1)
-    n_known = count(known.sum()).clamp(min=1)
 
     def mean(values: Tensor, share: Tensor | None = None) -> Tensor:
-        counted = known if share is None else known * share
-        return (layout.sum(values) * counted).sum() / n_known
+        return _mean(values, labels, layout, count, share)
 
     return Terms(
         classification=mean((stop.detach() if is_apart else stop) * losses, share),
         policy=mean(stop * error_probability(outputs, labels, layout), share) if is_apart else zero,
         lateness=mean(stop * delay, share),
-        every=mean(
-            losses * early_weights(layout, losses.dtype) if lengths == "early" else losses / layout.lengths[layout.rows]
-        ),
+        every=mean(losses * length_weights(layout, lengths, losses.dtype)),
         baseline=zero,
     )
 
 
-def early_weights(layout: Layout, dtype: torch.dtype) -> Tensor:
-    """(N,) 1/n for the n-th item of a sequence, over the sum of these."""
+def _mean(values: Tensor, labels: Tensor, layout: Layout, count: Count, share: Tensor | None = None) -> Tensor:
+    """(N,) values summed per sequence, as a mean over labelled ones."""
+    known = (labels >= 0).any(dim=1)
+    counted = known if share is None else known * share
+    return (layout.sum(values) * counted).sum() / count(known.sum()).clamp(min=1)
+
+
+def length_weights(layout: Layout, lengths: str, dtype: torch.dtype) -> Tensor:
+    """(N,) how much each length of a sequence counts, 1 in sum: all alike, or the n-th by 1/n where `early`."""
+    if lengths == "even":
+        return 1 / layout.lengths[layout.rows].to(dtype)
     weight = 1 / (layout.columns + 1).to(dtype)
     return weight / layout.sum(weight)[layout.rows]
 

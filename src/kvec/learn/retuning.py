@@ -8,19 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kvec.decide.checkpoint import Trained
-from kvec.decide.held import Arrays, prefixes_of, scores_of, some_of
+from kvec.decide.held import Arrays, some_of
 from kvec.decide.operating import Held, OperatingPoint, require_turnable
-from kvec.decide.readiness import TRIGGERS, Readiness
+from kvec.decide.readiness import TRIGGERS
 from kvec.decide.targets import COSTS, Target, require_target, with_classes
-from kvec.decide.triggers.calibrated import Temperatures
-from kvec.decide.triggers.calimera import Calimera
-from kvec.decide.triggers.waiting import Waiting
 from kvec.decide.unknown import Unknown, parted
+from kvec.learn.settling import FEWEST, heard, readiness_of
 from kvec.report.metrics import harmonic_mean
 from kvec.words.errors import DataError, SettingError
 
-DOUBT = 10.0  # sequences that speak for the network's own word, beside those that are held out
-FEWEST = 40  # labelled sequences; with fewer a trigger learns noise
 DIALS = ("hazard", "induction")  # triggers that take a delay cost
 TAKES_NONE = "the trigger calibrated takes no delay cost; give earliness, accuracy, threshold or costs"
 
@@ -34,12 +30,6 @@ class Tried:
     earliness: float
     hm: float
     cost: float | None = None  # of a sequence, where the target says what costs
-
-
-def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
-    """What makes the class probabilities of each label column true to their word on these sequences."""
-    n_columns = held["labels"].shape[1]
-    return tuple(Temperatures.fit(prefixes_of(held, column), DOUBT) for column in range(n_columns))
 
 
 def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Trained:
@@ -60,23 +50,6 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
     point = seen.choose(target, now) if target else seen.best()
     unknown = model.unknown.asked(words).settled(held, point)
     return replace(model, readiness=readiness, validation=held, unknown=unknown).turned(point)
-
-
-def readiness_of(held: Arrays, trigger: str) -> Readiness:
-    """Temperatures and a trigger, fitted on these sequences."""
-    if trigger != "induction":
-        return Readiness(temperatures(held), trigger)
-    fitted = Calimera().fit(prefixes_of(held))
-    return Readiness((fitted.temperatures, *temperatures(held)[1:]), trigger, Waiting.of(fitted))
-
-
-def heard(readiness: Readiness, held: Arrays) -> Arrays:
-    """The sequences with the scores of a trigger; a dial of the policy turns the learned one alone."""
-    if readiness.trigger == "hazard":
-        return held
-    scores = readiness.applied(scores_of(held))
-    kept = {name: array for name, array in held.items() if name != "knots"} | {"halt": scores.halt}
-    return kept if scores.knots is None else kept | {"knots": scores.knots}
 
 
 def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:

@@ -43,8 +43,11 @@ def kept_of(history: list[Record], settings: Training) -> Record:
 
 
 def best_of(history: list[Record]) -> Record:
-    """The best epoch by HM; of equals, the one that is right more often."""
-    return max(history, key=lambda record: (record["hm"], record["accuracy"]))
+    """The epoch that tells unseen sequences best at every length, where that is all it learns, else the best by HM.
+
+    Of equals, the one that is right more often.
+    """
+    return max(history, key=lambda record: (-record.get("unseen", 0.0), record["hm"], record["accuracy"]))
 
 
 def new_run(network: Network, settings: Training, together: Together = ALONE) -> Run:

@@ -16,6 +16,7 @@ from kvec.decide.model import Network, Outputs, in_batch_order, run_blocks
 from kvec.learn.losses import (
     Layout,
     Terms,
+    every_terms,
     expected_terms,
     expected_total,
     paper_terms,
@@ -67,7 +68,8 @@ def train(
             keeps_best = settings.keep == "best"
             if not keeps_best or run.best_record is run.history[-1]:
                 run.best = {k: v.detach().clone() for k, v in run.network.state_dict().items()}
-            since_best = run.epoch - max(run.best_record["epoch"], settings.settle * settings.epochs)
+            settling = settings.settle * settings.epochs if settings.objective != "every" else 0
+            since_best = run.epoch - max(run.best_record["epoch"], settling)
             spent = sum(r["seconds"] for r in run.history)
             run.is_finished = (
                 run.epoch >= settings.epochs
@@ -165,6 +167,9 @@ def train_batch(
         return run_blocks(network, batch, rule, settings.block, draw, is_head, dials, PRECISIONS[settings.precision])
 
     def loss(outputs: Outputs) -> tuple[Terms, Tensor]:
+        if settings.objective == "every":
+            terms = every_terms(outputs, labels, layout, weights, settings.lengths, together.total)
+            return terms, terms.every
         if settings.objective == "expected":
             late = delays[torch.from_numpy(batch.items)].to(outputs.halt)
             if delay_cost is None:

@@ -8,14 +8,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kvec.decide.held import Arrays, held_out, joined_arrays, some_of
+from kvec.decide.held import Arrays, held_out, joined_arrays, prefixes_of
 from kvec.decide.model import Network
 from kvec.decide.operating import OWN_WORD
 from kvec.decide.replaying import score_table
 from kvec.decide.scores import Scores
+from kvec.decide.triggers.base import logs_of
+from kvec.learn.losses import Layout, length_weights
 from kvec.learn.run import Record
+from kvec.learn.settling import Settled, settle, traces_of
 from kvec.learn.together import ALONE, Together
-from kvec.report.curves import Traces, best_threshold, stop_at_threshold
+from kvec.report.curves import Traces, stop_at_threshold
 from kvec.report.metrics import accuracy, earliness, harmonic_mean
 from kvec.tangle.tangles import Tangles
 from kvec.words.config import Config
@@ -32,34 +35,15 @@ def traces(tangles: Tangles, scores: Scores, column: int = 0) -> Traces:
     return traces_of(held, column)
 
 
-def traces_of(held: Arrays, column: int = 0) -> Traces:
-    """The same from held-out arrays."""
-    known = some_of(held, held["labels"][:, column] >= 0)
-    classes = known[f"classes.{column}"]
-    return Traces(
-        offsets=known["offsets"],
-        halt=known["halt"],
-        predicted=classes.argmax(axis=1),
-        confidence=classes.max(axis=1, initial=0.0),
-        truth=known["labels"][:, column],
-        tangle=known["tangle"],
-        untempered=known.get("untempered"),
-    )
-
-
-def operating_point(found: Traces, threshold: float | None) -> float:
-    """The threshold that was asked for, or else the best by HM."""
-    return best_threshold(found)[0] if threshold is None else threshold
-
-
 def validate(network: Network, validation: Validation, config: Config, together: Together = ALONE) -> Record:
     """Accuracy, earliness and HM at the operating point, accuracy at the sequences' ends; means over columns.
 
-    Earliness and HM are told by the policy's own word (θ = 0.5) as well.
+    Earliness and HM are told by the own word of what halts (θ = 0.5) as well; where only the classifier learns, also
+    what it loses on these sequences.
     """
-    held = hold_out(network, validation, config, together)
-    found = [traces_of(held, column) for column in range(len(network.n_classes))]
-    theta = operating_point(found[0], config.deciding.fixed)
+    settled = settle(hold_out(network, validation, config, together), config)
+    found = [traces_of(settled.held, column) for column in range(len(network.n_classes))]
+    theta = settled.point.threshold
     results = []
     for each in found:
         n_observed = stop_at_threshold(each, theta)
@@ -72,7 +56,24 @@ def validate(network: Network, validation: Validation, config: Config, together:
         results.append((right, early, harmonic_mean(right, early), at_end, late, word_hm))
     means = np.mean(results, axis=0)
     names = ("accuracy", "earliness", "hm", "end_accuracy", "word_earliness", "word_hm")
-    return {"threshold": theta, **{name: float(value) for name, value in zip(names, means, strict=True)}}
+    record = {"threshold": theta, **{name: float(value) for name, value in zip(names, means, strict=True)}}
+    return record | ({"unseen": unseen(settled, config)} if config.training.objective == "every" else {})
+
+
+def unseen(settled: Settled, config: Config) -> float:
+    """The loss of `every` on the validation sequences, by calibrated probabilities.
+
+    Not as the network gives them: it boasts before it knows less.
+    """
+    total = 0.0
+    for column, temperatures in enumerate(settled.readiness.temperatures):
+        known = prefixes_of(settled.held, column)
+        shares = temperatures.apply(known.probabilities, known.place)
+        losses = -logs_of(shares[np.arange(len(shares)), np.repeat(known.truth, known.length)])
+        layout = Layout.of(torch.from_numpy(known.length))
+        weighted = losses * length_weights(layout, config.training.lengths, torch.float64).numpy()
+        total += float(weighted.sum()) / max(len(known.length), 1)
+    return total
 
 
 def hold_out(network: Network, validation: Validation, config: Config, together: Together = ALONE) -> Arrays:

@@ -18,7 +18,7 @@ class Visibility:
     """Which earlier items an item may look at."""
 
     rule: str = (
-        "paper"  # own items, value-correlated sessions; "typed": newest ones too, with biases; "window": all newest
+        "typed"  # the newest items and those of "paper" (own, value-correlated), with biases; "window": all newest
     )
     window: int | None = None  # W: nothing further back is seen; None is 1024, and 256 for "window"
     own: int = 128  # U: newest earlier items of the own sequence
@@ -66,12 +66,12 @@ class Deciding:
 class Training:
     """How the network learns."""
 
-    objective: str = "expected"  # or "paper": sampled halts, REINFORCE with baseline
+    objective: str = "every"  # tell at every length; "expected" cost of stopping; "paper": sampled halts, REINFORCE
     delay_cost: float = 3.5  # λ: cost of having waited for the whole sequence, in nats of cross entropy
     delay: str = "fraction"  # what waiting costs is counted in: "fraction" of the length, "items", "seconds"
     delay_unit: float = 1.0  # items or seconds that cost λ
     floor: float = 0.2  # ε: share of the loss that trains the classifier at every length
-    lengths: str = "even"  # how these lengths count: all alike, or "early": the n-th by 1/n, so each doubling alike
+    lengths: str = "early"  # how these lengths count: the n-th by 1/n, so each doubling alike; or "even"
     settle: float = 0.3  # share of all steps over which λ is first 0, then rises: first learn to tell, then when
     policy_cost: str = "cross_entropy"  # or "error": what the halting probabilities weigh in `expected`
     alpha: float = 1.0  # α: weight of the policy loss in `paper`
@@ -83,7 +83,7 @@ class Training:
     keep: str = "best"  # the epoch of best validation HM, or the "last" one, whatever its HM
     patience: int = 8  # epochs without a better validation HM before stopping; "last" has none
     minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
-    batch: int = 64  # tangles at the most; an epoch of few tangles takes smaller batches rather than few updates
+    batch: int = 16  # tangles at the most; an epoch of few tangles takes smaller batches rather than few updates
     batch_items: int = 8192  # padded items in a batch at the most, where it holds several tangles
     block: int = 4096  # longer tangles are run in blocks of this many items
     learning_rate: float = 2e-3
@@ -101,7 +101,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "visibility.rule": ("paper", "window", "typed"),
     "encoder.time": ("auto", "order", "gaps", "both"),
     "deciding.after_halt": ("keep", "drop"),
-    "training.objective": ("expected", "paper"),
+    "training.objective": ("every", "expected", "paper"),
     "training.delay": ("fraction", "items", "seconds"),
     "training.lengths": ("even", "early"),
     "training.policy_cost": ("cross_entropy", "error"),
@@ -156,10 +156,15 @@ class Config:
                 raise SettingError(f"{name} is {given}; it must be at least {least:g}")
             if given is not None and given > most:
                 raise SettingError(f"{name} is {given}; it must be at most {most:,}")
-        if self.encoder.knots > 1 and self.training.objective == "paper":
+        if self.training.objective != "expected" and self.encoder.knots > 1:
             raise SettingError(
-                f"encoder.knots is {self.encoder.knots}, but training.objective is 'paper', which has no delay cost to "
-                "turn; set encoder.knots=1"
+                f"encoder.knots is {self.encoder.knots}, but with training.objective={self.training.objective} the "
+                "policy does not learn from delay costs; set training.objective=expected, or encoder.knots=1"
+            )
+        if self.training.objective == "every" and self.deciding.after_halt == "drop":
+            raise SettingError(
+                "deciding.after_halt is 'drop', so halts are needed while training, and training.objective=every has "
+                "none; set training.objective=expected"
             )
         if self.encoder.knots > 1 and not self.training.delay_cost:
             raise SettingError(

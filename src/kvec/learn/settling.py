@@ -1,0 +1,91 @@
+"""What halts, and where: fitted on sequences that the network was not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvec.decide.dial import halting_scores
+from kvec.decide.held import Arrays, prefixes_of, scores_of, some_of
+from kvec.decide.operating import Held, OperatingPoint
+from kvec.decide.readiness import Readiness
+from kvec.decide.triggers.calibrated import Temperatures
+from kvec.decide.triggers.calimera import Calimera
+from kvec.decide.triggers.waiting import Waiting
+from kvec.report.curves import Traces, best_threshold
+from kvec.words.config import Config
+
+DOUBT = 10.0  # sequences that speak for the network's own word, beside those that are held out
+FEWEST = 40  # labelled sequences; with fewer a trigger learns noise
+
+
+@dataclass(frozen=True)
+class Settled:
+    """How a trained network halts."""
+
+    readiness: Readiness
+    held: Arrays  # the sequences with its scores
+    point: OperatingPoint
+
+
+def settle(held: Arrays, config: Config) -> Settled:
+    """The policy that was learned; without one backward induction, or the surest class where sequences are too few.
+
+    The operating point is that of largest HM, unless a threshold is given.
+    """
+    fixed = config.deciding.fixed
+    if config.training.objective != "every":
+        theta = best_threshold(traces_of(held))[0] if fixed is None else fixed
+        cost = config.training.delay_cost if config.encoder.knots > 1 else None
+        return Settled(Readiness(temperatures(held)), held, OperatingPoint(theta, cost))
+    is_enough = int((held["labels"][:, 0] >= 0).sum()) >= FEWEST
+    readiness = readiness_of(held, "induction" if is_enough else "calibrated")
+    said = heard(readiness, held)
+    point = Held.of(said).best()
+    if fixed is not None:
+        point = replace(point, threshold=fixed)
+    return Settled(readiness, at_cost(said, point), point)
+
+
+def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
+    """What makes the class probabilities of each label column true to their word on these sequences."""
+    n_columns = held["labels"].shape[1]
+    return tuple(Temperatures.fit(prefixes_of(held, column), DOUBT) for column in range(n_columns))
+
+
+def readiness_of(held: Arrays, trigger: str) -> Readiness:
+    """Temperatures and a trigger, fitted on these sequences."""
+    if trigger != "induction":
+        return Readiness(temperatures(held), trigger)
+    fitted = Calimera().fit(prefixes_of(held), DOUBT)
+    return Readiness((fitted.temperatures, *temperatures(held)[1:]), trigger, Waiting.of(fitted))
+
+
+def heard(readiness: Readiness, held: Arrays) -> Arrays:
+    """The sequences with the scores of a trigger; a dial of the policy turns the learned one alone."""
+    if readiness.trigger == "hazard":
+        return held
+    scores = readiness.applied(scores_of(held))
+    kept = {name: array for name, array in held.items() if name != "knots"} | {"halt": scores.halt}
+    return kept if scores.knots is None else kept | {"knots": scores.knots}
+
+
+def at_cost(held: Arrays, point: OperatingPoint) -> Arrays:
+    """The sequences with the halting scores of a point's delay cost."""
+    if point.delay_cost is None:
+        return held
+    return held | {"halt": halting_scores(held["knots"], point.delay_cost)}
+
+
+def traces_of(held: Arrays, column: int = 0) -> Traces:
+    """The labelled sequences' scores as the report room reads them."""
+    known = some_of(held, held["labels"][:, column] >= 0)
+    classes = known[f"classes.{column}"]
+    return Traces(
+        offsets=known["offsets"],
+        halt=known["halt"],
+        predicted=classes.argmax(axis=1),
+        confidence=classes.max(axis=1, initial=0.0),
+        truth=known["labels"][:, column],
+        tangle=known["tangle"],
+        untempered=known.get("untempered"),
+    )
