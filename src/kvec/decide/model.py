@@ -5,7 +5,7 @@ Letters: B tangles, T items of a block, N real items of it, S sequences, D width
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,6 +103,13 @@ class Network(nn.Module):
         """Let the policy halt as befits this delay cost; without knots it knows its own alone."""
         if self.settings.knots > 1:
             self.dial = torch.as_tensor(mixture(delay_cost, self.settings.knots)[0]).to(self.policy.weight)
+
+    def favour(self, biases: Sequence[float]) -> None:
+        """Let attention begin with a bias for each relation of two items."""
+        with torch.no_grad():
+            for layer in self.layers():
+                if layer.attention.relation is not None:
+                    layer.attention.relation.copy_(torch.tensor(biases))
 
     def layers(self) -> list[AttentionBlock]:
         """The attention blocks, first to last."""

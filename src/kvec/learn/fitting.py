@@ -67,6 +67,7 @@ def fit_material(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         network = build_in_memory(vocabulary, config.encoder, has_time, kind, len(rule.relations))
+    network.favour(rule.biases)
     _start_from(pretrained, network, vocabulary)
     network.to(device).turn(config.training.delay_cost)
     if pace is not None:

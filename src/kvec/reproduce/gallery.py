@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DISCUSSED = ("kvec", "kvec-paper")  # trainings whose attention is drawn
-READERS = ("kvec-every", "logistic")  # trained at every length
+READERS = ("kvec-hidden-every", "logistic")  # trained at every length
 MOST_COLUMNS = 8  # of the table as a picture
 
 

@@ -40,20 +40,18 @@ LOOKS: dict[str, Look] = {
     "kvec-dial-calimera": Look("KVEC (dial's network, CALIMERA)", VERMILLION, ">", SOLID),
     "kvec-dial-induction": Look("KVEC (dial's network, induction)", ORANGE, "*", SOLID),
     "kvec-costs": Look("KVEC (one training per cost)", MUTED, "o", DASHED),
-    "kvec-typed": Look("KVEC (biases by relation)", INK, "*", SOLID),
     "kvec-every": Look("KVEC (trained at every length)", SKY, "p", SOLID),
     "kvec-every-fixed": Look("KVEC (every length, fixed n)", PINK, "D", SOLID),
     "kvec-every-confidence": Look("KVEC (every length, confidence)", SKY, "P", SOLID),
     "kvec-every-calimera": Look("KVEC (every length, CALIMERA)", GREEN, ">", SOLID),
     "kvec-every-induction": Look("KVEC (every length, induction)", ORANGE, "p", SOLID),
-    "kvec-typed-dial": Look("KVEC (by relation, dial)", INK, "*", LONG),
-    "kvec-typed-dial-calimera": Look("KVEC (by relation, dial's network, CALIMERA)", PINK, ">", SOLID),
-    "kvec-typed-dial-induction": Look("KVEC (by relation, dial's network, induction)", PINK, "*", SOLID),
-    "kvec-typed-every": Look("KVEC (by relation, trained at every length)", GREEN, "h", SOLID),
-    "kvec-typed-every-fixed": Look("KVEC (by relation, every length, fixed n)", MUTED, "D", SOLID),
-    "kvec-typed-every-confidence": Look("KVEC (by relation, every length, confidence)", SKY, "P", MIXED),
-    "kvec-typed-every-calimera": Look("KVEC (by relation, every length, CALIMERA)", GREEN, ">", LONG),
-    "kvec-typed-every-induction": Look("KVEC (by relation, every length, induction)", GREEN, "p", SOLID),
+    "kvec-typed-every": Look("KVEC (default network)", GREEN, "h", SOLID),
+    "kvec-typed-every-fixed": Look("KVEC (default network, fixed n)", MUTED, "D", SOLID),
+    "kvec-typed-every-confidence": Look("KVEC (default network, confidence)", SKY, "P", MIXED),
+    "kvec-typed-every-calimera": Look("KVEC (default network, CALIMERA)", GREEN, ">", LONG),
+    "kvec-typed-every-induction": Look("KVEC (default: every length, induction)", GREEN, "p", SOLID),
+    "kvec-alone-every": Look("KVEC (own items alone, every length)", ORANGE, "v", DASHED),
+    "kvec-hidden-every": Look("KVEC (every length, half of the values hidden)", BLUE, "o", SOLID),
     "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
     "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
     "kvec-calibrated": Look("KVEC (calibrated)", GREEN, "<", LONG),
@@ -96,7 +94,7 @@ DATA_SETS = {
 
 SWEPT = {"alpha": "α", "beta": "β", "beta/alpha": "β/α", "delay_cost": "λ"}  # settings as they are told
 # how the methods of yardsticks begin: told apart from the paper's comparison
-YARDSTICKS = ("trees-", "logistic-", "kvec-every-", "kvec-typed-every-")
+YARDSTICKS = ("trees-", "logistic-", "kvec-every-", "kvec-typed-every-", "kvec-alone-every-", "kvec-hidden-every-")
 GROUPED = ("fgnet-d1", "iot-sentinel")  # data sets whose captures, not keys, are put side by side
 
 

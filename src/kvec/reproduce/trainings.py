@@ -17,8 +17,15 @@ TUNED = Path(__file__).with_name("recipes") / "tuned.toml"
 REINFORCE = (
     "training.objective=paper", "training.returns=final", "training.policy_gradient=head", "training.keep=last",
 )  # fmt: skip
-EVERY_LENGTH = ("training.floor=1",)  # nothing but the classifier learns
+START = (  # what all trainings begin with, whatever kvec's own defaults are: finished cells stay as they were
+    "visibility.rule=paper", "training.objective=expected", "training.lengths=even", "training.batch=64",
+)  # fmt: skip
+EVERY_LENGTH = ("training.floor=1",)  # nothing but the classifier learns, as by the objective `every`
 ALONE = ("encoder.use_membership=false",)
+HIDDEN = (  # for a few thousand sequences of many rare values: no value is relied upon
+    "encoder.hide=0.5", "encoder.dropout=0.5", "training.weight_decay=0.01", "training.learning_rate=0.001",
+    "training.lengths=even",
+)  # fmt: skip
 ALL_TRIGGERS = ("fixed", "confidence", "calibrated", "sprt", "economy", "calimera")
 YARDSTICK = ("fixed", "confidence", "calimera", "induction")
 
@@ -59,17 +66,19 @@ TRAININGS: dict[str, Training] = {
         settings=("encoder.knots=9", "training.keep=last"), triggers=("calimera", "induction"), tuned_as="kvec"
     ),
     "kvec-costs": Training(settings=("training.keep=last",), tuned_as="kvec"),
-    "kvec-typed": Training(settings=("visibility.rule=typed",), tuned_as="kvec"),
     "kvec-every": Training(
         Sure, settings=(*EVERY_LENGTH, "training.keep=last"), has_policy=False, triggers=YARDSTICK, tuned_as="kvec"
-    ),
-    "kvec-typed-dial": Training(
-        settings=("visibility.rule=typed", "encoder.knots=9", "training.keep=last"),
-        triggers=("calimera", "induction"), tuned_as="kvec",
     ),
     "kvec-typed-every": Training(
         Sure, settings=("visibility.rule=typed", *EVERY_LENGTH, "training.keep=last"), has_policy=False,
         triggers=YARDSTICK, tuned_as="kvec",
+    ),
+    "kvec-alone-every": Training(
+        Sure, is_alone=True, settings=(*ALONE, *EVERY_LENGTH, "training.keep=last"), has_policy=False,
+        triggers=YARDSTICK, tuned_as="kvec",
+    ),
+    "kvec-hidden-every": Training(
+        settings=("training.objective=every", *HIDDEN), has_policy=False, triggers=YARDSTICK, tuned_as="kvec"
     ),
     "trees": Training(is_alone=True, has_policy=False, triggers=YARDSTICK, classifier="trees"),
     "logistic": Training(is_alone=True, has_policy=False, triggers=YARDSTICK, classifier="logistic"),

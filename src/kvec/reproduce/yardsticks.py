@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORACLE = "trees-oracle"
-DRAWN = ("kvec", "kvec-typed", "kvec-every-induction", "kvec-paper", "srn-earliest", "srn-fixed", "srn-confidence")
+DRAWN = (
+    "kvec-typed-every-induction",
+    "kvec",
+    "kvec-every-induction",
+    "kvec-paper",
+    "srn-earliest",
+    "srn-fixed",
+    "srn-confidence",
+)
 LATEST = 0.5  # of earliness that is drawn
 
 

@@ -31,6 +31,7 @@ from kvec.tangle.links import (
 )
 
 RELATIONS = ("own", "value-correlated", "same session value", "other")
+BIASES = (0.0, 0.0, -5.0, -5.0)  # with which training begins: near the paper's mask, and free to leave it
 _OWN, _CORRELATED, _SAME, _OTHER = range(4)
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from kvec.tangle.links import ARRIVAL, BEFORE, Codes, Flags, Ints, Links, Rows, compiled, link
-from kvec.tangle.relations import RELATIONS, listed, listed_block
+from kvec.tangle.relations import BIASES, RELATIONS, listed, listed_block
 from kvec.tangle.tangles import Tangles
 from kvec.words.config import Visibility
 
@@ -53,6 +53,11 @@ class Rule(Protocol):
         ...
 
     @property
+    def biases(self) -> tuple[float, ...]:
+        """Of each relation, the bias of attention with which training begins."""
+        ...
+
+    @property
     def dropped(self) -> Flags:
         """Items of a table that only their own sequence sees, since they came after its halt; empty: there are none."""
         ...
@@ -80,6 +85,7 @@ class PaperRule:
     recent: int = 0  # beside these, so many of the newest items, whatever their key
     dropped: Flags = field(default_factory=lambda: NONE_DROPPED, compare=False)
     relations: ClassVar[tuple[str, ...]] = ()
+    biases: ClassVar[tuple[float, ...]] = ()
 
     @property
     def most(self) -> int:
@@ -108,6 +114,7 @@ class TypedRule(PaperRule):
     """The same, told apart by how each stands to the arriving one."""
 
     relations = RELATIONS
+    biases = BIASES
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,7 @@ class WindowRule:
     window: int
     dropped: Flags = field(default_factory=lambda: NONE_DROPPED, compare=False)
     relations = ()
+    biases = ()
 
     @property
     def most(self) -> int:
