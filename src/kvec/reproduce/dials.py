@@ -19,7 +19,8 @@ from kvec.reproduce.verdicts import FAILS, HOLDS, LEAST, PARTLY, UNTESTED, Judge
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DIAL, TRAINED = "kvec-dial", "kvec-costs"
+DIALS = ("kvec-every-induction", "kvec-dial")  # induction on every length, and a policy that is told λ
+TRAINED = "kvec-costs"
 CLAIM = "one model's curve lies on or above the points of models trained for one delay cost each, within bands"
 
 
@@ -34,9 +35,14 @@ class Turned:
     gain: Spread  # of the dial, paired by seed
 
 
-def turned(results: Results, dataset: str) -> list[Turned]:
-    """The dial beside each trained point that it reaches, from the least delay cost to the largest."""
-    lines, points = lines_of(results, dataset, DIAL), swept_points(results, dataset, TRAINED)
+def dials_of(results: Results, dataset: str) -> list[str]:
+    """The dials that were run beside models trained for one delay cost each."""
+    return [name for name in DIALS if turned(results, dataset, name)]
+
+
+def turned(results: Results, dataset: str, dial: str) -> list[Turned]:
+    """A dial beside each trained point that it reaches, from the least delay cost to the largest."""
+    lines, points = lines_of(results, dataset, dial), swept_points(results, dataset, TRAINED)
     by_cost: dict[float, list[tuple[float, float, float]]] = {}
     for row in points.iter_rows(named=True):
         if row["seed"] in lines and np.isfinite(there := float(lines[row["seed"]].at(row["earliness"]))):
@@ -48,40 +54,40 @@ def turned(results: Results, dataset: str) -> list[Turned]:
     return found
 
 
-def judge_dial(results: Results, dataset: str) -> Judged | None:
-    """Whether no trained point lies above the dial's curve; nothing where the experiment was not run."""
-    found = turned(results, dataset)
-    if not found:
-        return None
+def judge_dial(results: Results, dataset: str, dial: str) -> Judged:
+    """Whether no trained point lies above a dial's curve."""
+    found = turned(results, dataset, dial)
     told = ", ".join(f"λ = {each.cost:g}: {points_of(each.gain)}" for each in found)
     verdict, reason = joined([(f"λ = {each.cost:g}", *_judged(each.gain)) for each in found], needs_all=True)
-    if doubt := doubts(results, dataset, (DIAL, TRAINED)):
+    if doubt := doubts(results, dataset, (dial, TRAINED)):
         verdict, reason = UNTESTED, doubt
-    return Judged(CLAIM, dataset, DIAL, told, verdict, reason)
+    return Judged(CLAIM, dataset, dial, told, verdict, reason)
 
 
 def dial_table(results: Results, dataset: str) -> tuple[list[str], list[list[str]]]:
-    """A header and rows: of each delay cost the point that was trained for it, and the dial at its earliness."""
-    header = ["delay cost λ", "seeds", "earliness", "trained for it", "the dial there", "dial above it"]
+    """A header and rows: of each delay cost the point that was trained for it, and each dial at its earliness."""
+    header = ["the dial", "delay cost λ", "seeds", "earliness", "trained for it", "the dial there", "dial above it"]
     rows = [
-        [f"{each.cost:g}", str(each.gain.n), *(percent(part) for part in (each.earliness, each.trained, each.dial)),
-         points_of(each.gain)]
-        for each in turned(results, dataset)
+        [look_of(dial).label, f"{each.cost:g}", str(each.gain.n),
+         *(percent(part) for part in (each.earliness, each.trained, each.dial)), points_of(each.gain)]
+        for dial in DIALS for each in turned(results, dataset, dial)
     ]  # fmt: skip
     return header, rows
 
 
 def draw_dial(results: Results, dataset: str) -> Figure:
-    """Accuracy against earliness: the dial's curve, and a mark for each training with one delay cost and each seed."""
-    lines, points = lines_of(results, dataset, DIAL), swept_points(results, dataset, TRAINED)
-    look, marked = look_of(DIAL), look_of(TRAINED)
+    """Accuracy against earliness: the dials' curves, and a mark for each training with one delay cost and each seed."""
+    points, marked = swept_points(results, dataset, TRAINED), look_of(TRAINED)
     latest = min(max(float(points["earliness"].to_numpy().max()) * 1.3, 0.1), 1.0)
     with styled():
         figure = sheet(7.4, 4.4)
         axes = figure.subplots()
         set_earliness(axes, 0.0, latest)
-        drawn = draw_line(axes, lines, look, 2.4)
-        fit_heights(axes, [drawn], 0.0, latest)
+        drawn = [
+            (draw_line(axes, lines_of(results, dataset, name), look_of(name), 2.4), look_of(name))
+            for name in dials_of(results, dataset)
+        ]
+        fit_heights(axes, [each for each, _ in drawn], 0.0, latest)
         low, high = axes.get_ylim()
         heights = points["accuracy"].to_numpy()
         low, high = min(low, float(heights.min())), max(high, float(heights.max()))
@@ -96,7 +102,7 @@ def draw_dial(results: Results, dataset: str) -> Figure:
                 f"λ = {float(str(value)):g}", at, (5, -6), textcoords="offset points", va="top", fontsize=LETTER_SIZE,
                 color=LETTERS[marked.colour],
             )  # fmt: skip
-        name_lines(axes, [(drawn, look)])
+        name_lines(axes, drawn)
         axes.text(
             1.03, 0.03, f"○ {marked.label},\n    one mark for each seed", transform=axes.transAxes, va="bottom",
             fontsize=LETTER_SIZE, color=LETTERS[marked.colour],

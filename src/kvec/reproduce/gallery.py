@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kvec.reproduce import figures, inner_figures
 from kvec.reproduce.by_items import draw_by_items, draw_side_by_side, measured_trainings, side_by_side
 from kvec.reproduce.curves import MEASURES, drawn_methods
-from kvec.reproduce.dials import draw_dial, turned
+from kvec.reproduce.dials import dials_of, draw_dial
 from kvec.reproduce.discussions import key_counts, sweep
 from kvec.reproduce.looks import ABLATION, name_of
 from kvec.reproduce.results import Results
@@ -117,7 +117,7 @@ def _inner(results: Results) -> Iterator[Picture]:
 
 def _beyond(results: Results) -> Iterator[Picture]:
     for dataset in results.datasets():
-        if turned(results, dataset):
+        if dials_of(results, dataset):
             caption = f"One model with a dial on {name_of(dataset)}, and models trained for one delay cost each."
             yield Picture(f"{dataset}-dial", "dial", caption, partial(draw_dial, results, dataset))
         if has_yardstick(results, dataset):

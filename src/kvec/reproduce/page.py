@@ -15,7 +15,7 @@ from typing import Any
 from kvec.report.canvas import need, save, write_whole
 from kvec.reproduce.by_items import VISIBILITY, items_rows, measured_trainings, side_by_side
 from kvec.reproduce.claims import describe, has_repeats, judge
-from kvec.reproduce.dials import dial_table, judge_dial
+from kvec.reproduce.dials import dial_table, dials_of, judge_dial
 from kvec.reproduce.gallery import Picture, not_drawn, pictures
 from kvec.reproduce.looks import name_of
 from kvec.reproduce.results import Results, read_results
@@ -145,9 +145,9 @@ def _beyond(results: Results, name: str) -> Iterator[tuple[str, tuple[list[str],
     told = "{}: after n items of every sequence, mean ± deviation over seeds."
     if name == "dial":
         for dataset in results.datasets():
-            if (judged := judge_dial(results, dataset)) is not None:
-                verdict = claims_table([judged])
-                yield "", (list(verdict.header), [list(row) for row in verdict.rows])
+            if dials := dials_of(results, dataset):
+                verdicts = claims_table([judge_dial(results, dataset, dial) for dial in dials])
+                yield "", (list(verdicts.header), [list(row) for row in verdicts.rows])
                 yield DIALS.format(name_of(dataset)), dial_table(results, dataset)
     if name == "beyond":
         for dataset in results.datasets():
