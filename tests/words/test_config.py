@@ -23,7 +23,7 @@ def test_presets_are_those_of_the_paper() -> None:
     movies = Config.preset("paper-movielens").encoder
     assert (movies.blocks, movies.width, movies.fusion) == (2, 64, 256)
     v = small.visibility
-    assert (v.rule, v.window, v.own, v.others) == ("paper", None, 128, 64)
+    assert (v.rule, v.window, v.own, v.others) == ("typed", None, 128, 64)
     assert (small.deciding.threshold, small.encoder.dropout) == (None, 0.1)
     assert (small.training.returns, small.training.policy_gradient) == ("sum", "head")
 
@@ -95,7 +95,7 @@ def test_later_overrides_win() -> None:
         ({"encoder": {"use_time": 1}}, r"encoder.use_time is 1 in here.toml; it must be true or false"),
         ({"encoder": {"use_time": "yes"}}, r"encoder.use_time is 'yes' in here.toml; it must be true or false"),
         ({"training": {"objective": 3}}, r"training.objective is 3 in here.toml; it must be of type str"),
-        ({"training": {"objective": "both"}}, r"training.objective is 'both'; it can be expected, paper"),
+        ({"training": {"objective": "both"}}, r"training.objective is 'both'; it can be every, expected, paper"),
         ({"training": {"alpha": "nan"}}, r"training.alpha is 'nan'"),
         ({"training": {"learning_rate": float("inf")}}, r"training.learning_rate is inf"),
         ({"training": {"floor": 1.5}}, r"training.floor is 1.5; it must be at most 1"),

@@ -46,7 +46,11 @@ def train(
         Option("--set", metavar="GROUP.NAME=VALUE", help="One setting, as in encoder.blocks=3; can be repeated."),
     ] = None,
     objective: Annotated[
-        str | None, Option(help="expected (exact, the default) or paper (sampled halts, REINFORCE).")
+        str | None,
+        Option(
+            help="every (the default: the classifier learns at every length, what halts is fitted on validation), "
+            "expected (the exact expected cost of stopping) or paper (sampled halts, REINFORCE)."
+        ),
     ] = None,
     epochs: Annotated[int | None, Option(help="Passes over the training sequences at the most.")] = None,
     minutes: Annotated[float | None, Option(help="Stop after the epoch that passes this many minutes.")] = None,

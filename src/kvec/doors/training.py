@@ -20,7 +20,7 @@ from kvec.doors.sources import open_by_flags, read_by_flags, read_by_schema
 from kvec.doors.summary import counted
 from kvec.doors.writing import require_apart
 from kvec.estimator import KVEC
-from kvec.learn.run import Record, best_of, kept_of
+from kvec.learn.run import Record, best_of, kept_of, patient_from
 from kvec.learn.together import joined
 from kvec.read.shards import Shards
 from kvec.read.table import Table, require_labels
@@ -149,8 +149,9 @@ def early_end(history: list[Record], settings: Training) -> str:
     done, best = len(history), int(best_of(history)["epoch"])
     if done >= settings.epochs:
         return ""
-    if settings.keep == "best" and done - max(best, settings.settle * settings.epochs) >= settings.patience:
-        why = f"no better HM for {done - best} epoch{'s' * (done - best > 1)}"
+    if settings.keep == "best" and done - max(best, patient_from(settings)) >= settings.patience:
+        better = "loss on validation" if settings.objective == "every" else "HM"
+        why = f"no better {better} for {done - best} epoch{'s' * (done - best > 1)}"
     else:
         why = f"{settings.minutes:g} minute{'s were' if settings.minutes != 1 else ' was'} over"
     return f"stopped after {done} of {settings.epochs} epochs: {why}"

@@ -38,6 +38,11 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
     target, words = parted(with_classes(target, model.vocabulary.labels[0]))
     if target:
         require_target(target)
+    if trigger in set(TRIGGERS) - set(_known(model)):
+        raise SettingError(
+            "this model learned nothing about halting while it was trained (training.objective=every), so it has no "
+            "learned score; --trigger induction or calibrated"
+        )
     if trigger == "calibrated" and "delay_cost" in target:
         raise SettingError(TAKES_NONE)
     if (n := int((held["labels"][:, 0] >= 0).sum())) < FEWEST:
@@ -50,6 +55,11 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
     point = seen.choose(target, now) if target else seen.best()
     unknown = model.unknown.asked(words).settled(held, point)
     return replace(model, readiness=readiness, validation=held, unknown=unknown).turned(point)
+
+
+def _known(model: Trained) -> tuple[str, ...]:
+    """The triggers that a model can have."""
+    return TRIGGERS[1:] if model.config.training.objective == "every" else TRIGGERS
 
 
 def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:
@@ -66,7 +76,7 @@ def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried
         )
     halves = [(some_of(held, half), some_of(held, ~half)) for half in (is_even, ~is_even)]
     found, why_not = [], None
-    for trigger in TRIGGERS if "delay_cost" not in target else DIALS:
+    for trigger in (each for each in _known(model) if "delay_cost" not in target or each in DIALS):
         try:
             found.append(_tried(model, halves, trigger, target))
         except SettingError as error:  # perhaps another trigger reaches the target

@@ -50,6 +50,11 @@ def best_of(history: list[Record]) -> Record:
     return max(history, key=lambda record: (-record.get("unseen", 0.0), record["hm"], record["accuracy"]))
 
 
+def patient_from(settings: Training) -> float:
+    """The epoch from which on patience is counted: where λ rises first, it has to be at its full."""
+    return 0.0 if settings.objective == "every" else settings.settle * settings.epochs
+
+
 def new_run(network: Network, settings: Training, together: Together = ALONE) -> Run:
     """A run of which nothing has been trained; the baseline learns at its own rate."""
     rest = [p for name, p in network.named_parameters() if not name.startswith("baseline.")]

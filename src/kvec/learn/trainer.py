@@ -23,7 +23,7 @@ from kvec.learn.losses import (
     paper_total,
     sample_episodes,
 )
-from kvec.learn.run import Record, Run
+from kvec.learn.run import Record, Run, patient_from
 from kvec.learn.supply import InMemory, Supply, class_weights
 from kvec.learn.validating import Validation, validate
 from kvec.tangle.batch import Batch, Block, Draw
@@ -68,8 +68,7 @@ def train(
             keeps_best = settings.keep == "best"
             if not keeps_best or run.best_record is run.history[-1]:
                 run.best = {k: v.detach().clone() for k, v in run.network.state_dict().items()}
-            settling = settings.settle * settings.epochs if settings.objective != "every" else 0
-            since_best = run.epoch - max(run.best_record["epoch"], settling)
+            since_best = run.epoch - max(run.best_record["epoch"], patient_from(settings))
             spent = sum(r["seconds"] for r in run.history)
             run.is_finished = (
                 run.epoch >= settings.epochs

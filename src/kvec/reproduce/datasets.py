@@ -149,7 +149,7 @@ def _relations(parts: Parts) -> dict[str, float]:
     labels = tangles.labels[:, 0].astype(np.int64)
     pairs = tangles.tangle_of * (labels.max() + 2) + labels + 1
     _, where, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-    rule = make_rule(Visibility(use_key_correlation=False))
+    rule = make_rule(Visibility(rule="paper", use_key_correlation=False))
     sequence = tangles.sequences.sequence
     n_items = n_seeing = n_seen = n_same = 0
     for tangle in evenly(tangles.n_tangles, LOOKED_AT):
