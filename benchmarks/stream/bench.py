@@ -19,7 +19,11 @@ import numpy as np
 from kvec.decide.stream import Stream
 from kvec.words.limits import Limits
 
-RULES = {"paper": [], "window": ["visibility.rule=window"]}
+EXPECTED = "training.objective=expected"  # so that the learned hazard halts
+RULES = {
+    "default": [], "typed": [EXPECTED], "paper": [EXPECTED, "visibility.rule=paper"],
+    "window": [EXPECTED, "visibility.rule=window"],
+}  # fmt: skip
 LIMITS = Limits(max_tangles=64)
 
 

@@ -27,6 +27,9 @@ import numpy as np  # noqa: E402
 
 import kvec  # noqa: E402
 from kvec.decide.deployed import Deployed  # noqa: E402
+from kvec.decide.readiness import Readiness  # noqa: E402
+from kvec.decide.triggers.calibrated import Temperatures  # noqa: E402
+from kvec.decide.triggers.waiting import KNOTS, Waiting  # noqa: E402
 from kvec.tangle.tangles import embedded_sizes  # noqa: E402
 from kvec.tangle.visibility import make_rule  # noqa: E402
 from kvec.tangle.vocabulary import Vocabulary  # noqa: E402
@@ -163,7 +166,16 @@ def untrained(pool: Pool, settings: list[str] | None = None) -> Deployed:
     rng = np.random.default_rng(0)
     weights = {name: rng.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
     weights["policy.bias"][:] = -2
-    return Deployed(weights, pool.vocabulary, pool.schema, config, has_time, 0.5)
+    if config.training.objective != "every":
+        return Deployed(weights, pool.vocabulary, pool.schema, config, has_time, 0.5)
+    n = len(pool.vocabulary.labels[0])
+    induced = rng.normal(0, 5, (48, KNOTS, 2 * n + 7)).astype(np.float32)  # halts now and then
+    induced[:, :, -1] = -2
+    waiting = Waiting(np.arange(1, 49), induced)
+    tempered = tuple(Temperatures(np.ones((6, 2))) for _ in pool.vocabulary.labels)
+    readiness = Readiness(tempered, "induction", waiting)
+    weights |= readiness.to_arrays()
+    return Deployed(weights, pool.vocabulary, pool.schema, config, has_time, 0.5, readiness, delay_cost=1.0)
 
 
 def ready(pool: Pool, settings: list[str] | None = None) -> Deployed:

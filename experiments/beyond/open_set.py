@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import torch
-from trying import add_rows, some_table
+from trying import BEFORE, add_rows, some_table
 
 from kvec.decide.model import run_blocks
 from kvec.decide.triggers.base import logs_of
@@ -67,7 +67,7 @@ def measure(table: Table, label: pl.Expr, left_out: object, seed: int, epochs: i
     parts = {name: split.part(table.frame, name) for name in ("train", "validation", "test")}
     for name in ("train", "validation"):
         parts[name] = parts[name].filter(label != left_out)
-    model = KVEC(schema=table.schema, epochs=epochs, seed=seed, device="cpu")
+    model = KVEC(schema=table.schema, epochs=epochs, seed=seed, device="cpu", **BEFORE)
     model.fit(replace(table, frame=parts["train"]), replace(table, frame=parts["validation"]))
     kept: dict[str, np.ndarray] = {"sharpness": model.model_.readiness.temperatures[0].sharpness}
     rng = np.random.default_rng(0)

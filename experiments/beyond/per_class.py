@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from trying import add_rows, some_table
+from trying import BEFORE, add_rows, some_table
 
 from kvec.decide.dial import LEAST, MOST
 from kvec.decide.held import held_out, scores_of, some_of
@@ -89,7 +89,7 @@ def scored(table: Table, seed: int, epochs: int, shares: tuple[float, ...]) -> t
     """A model with a dial, and what it says of the sequences that it was not trained on."""
     split = Split.of(table.frame, shares, seed)
     train, validation, rest = (split.part(table.frame, name) for name in ("train", "validation", "test"))
-    model = KVEC(schema=table.schema, epochs=epochs, seed=seed, knots=9, device="cpu")
+    model = KVEC(schema=table.schema, epochs=epochs, seed=seed, knots=9, device="cpu", **BEFORE)
     model.fit(replace(table, frame=train), replace(table, frame=validation))
     tangles = model.tangles(replace(table, frame=rest))
     return held_out(tangles, score_table(model.model_.network, tangles, model.model_.config)), model.model_.readiness

@@ -12,6 +12,8 @@ from kvec.read.table import Table
 from kvec.tangle.tangling import Split
 from kvec.words.schema import Schema
 
+BEFORE = {"objective": "expected", "visibility": "paper", "lengths": "even", "batch": 64}  # defaults at that time
+
 
 def some_table(data: str, schema: Path | None, share: float, tangles: int) -> Table:
     """So many tangles of made traffic, or a share of a table's."""
