@@ -17,7 +17,7 @@ from kvec.words.errors import ModelError
 from kvec.words.items import Item, Reason
 from kvec.words.limits import Limits
 
-DROPPING = changed(MODEL, "deciding.after_halt=drop")
+DROPS = changed(MODEL, *DROPPING)
 
 
 def item(key: Any, time: float, size: Any = 1, tangle: Any = "t", is_end: bool = False, **value: Any) -> Item:
@@ -154,7 +154,7 @@ def test_missing_numbers_are_known_again_after_a_stop(tmp_path: Path) -> None:
 
 
 def test_duplicates_of_a_decided_sequence_are_known_by_their_time_too() -> None:
-    stream = Stream(DROPPING, Limits(duplicates="drop"), threshold=0.0)
+    stream = Stream(DROPS, Limits(duplicates="drop"), threshold=0.0)
     stream.feed_many([item("a", 1.0), item("a", 2.0), item("a", 2.0), item("a", 2.0, 2), item("a", 2.0, 2)])
     assert counted(stream) == {"items": 5, "duplicates": 2, "dropped": 2, "after_halt": 2}
 

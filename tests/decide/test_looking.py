@@ -25,7 +25,7 @@ def test_shares_are_those_of_explanations(block: int, use_value_correlation: boo
     tangles = encode_tangles(frame, SYNTHETIC_SCHEMA, vocabulary)
     torch.manual_seed(0)
     network = build_network(vocabulary, Encoder(width=16, heads=2, feed_forward=16, fusion=16), False).eval()
-    rule = make_rule(Visibility(use_value_correlation=use_value_correlation))
+    rule = make_rule(Visibility("paper", use_value_correlation=use_value_correlation))
     members = np.array([1, 3])
     inside, outside = attention_shares(network, tangles, rule, members, block)
     expected = [

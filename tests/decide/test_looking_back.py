@@ -12,7 +12,7 @@ from kvec.decide.stream import Stream
 from kvec.words.items import Item
 
 MODELS = {
-    "paper": MODEL,
+    "paper": changed(MODEL, "visibility.rule=paper"),
     "window": changed(MODEL, "visibility.rule=window"),
     "typed": changed(MODEL, "visibility.rule=typed"),
     "timeless": TIMELESS,

@@ -20,7 +20,7 @@ from kvec.words.errors import DataError, SettingError
 
 SMALL = {
     "schema": DEMO_SCHEMA, "width": 16, "heads": 2, "feed_forward": 16, "fusion": 16, "blocks": 1, "device": "cpu",
-    "epochs": 3, "patience": 3, "knots": 3,
+    "epochs": 3, "patience": 3, "objective": "expected", "knots": 3,
 }  # fmt: skip
 
 

@@ -191,7 +191,7 @@ def test_names_of_fields_and_notes_that_cannot_be_kept(tmp_path: Path) -> None:
 
 
 def test_a_state_has_the_format_of_its_newest_model(tmp_path: Path) -> None:
-    stream, typed = waiting(), changed(MODEL, "visibility.rule=typed")
+    stream, typed = (waiting(changed(MODEL, "visibility.rule=paper")), changed(MODEL, "visibility.rule=typed"))
     stream.save(tmp_path / "state")
     assert read_state(tmp_path / "state")[0]["format"] == OLDEST
     stream.take_over(typed)

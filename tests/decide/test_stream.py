@@ -450,7 +450,7 @@ def test_closings_that_an_interruption_kept_from_being_decided_are_decided_later
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where no item runs with them: the one that came goes past a sequence that is decided."""
-    model = changed(MODEL, "deciding.after_halt=drop")
+    model = changed(MODEL, *DROPPING)
     stream = Stream(model, Limits(expiry=5.0), threshold=0.0, dtype=np.float64)
     stream.feed(Item("t", "a", FINE.value, 0.0))
     engine = stream._engines[0]

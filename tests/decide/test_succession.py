@@ -192,7 +192,7 @@ def test_models_in_between_hear_of_decisions_too() -> None:
     """Where items after a halt are dropped, they must know when that was."""
     first = replace(labelled(MODEL, "first"), threshold=0.5)
     first = replace(first, weights={**first.weights, "policy.bias": first.weights["policy.bias"] - 100})
-    second = changed(labelled(OTHER, "second"), "deciding.after_halt=drop")
+    second = changed(labelled(OTHER, "second"), *DROPPING)
     stream = Stream(first, dtype=np.float64)
     stream.feed_many([item("a", 1.0), item("b", 1.0)])
     stream.take_over(second)

@@ -115,7 +115,7 @@ def test_words_go_with_a_target_or_alone() -> None:
     assert later[1].to_plain()["typical"] != both[1].to_plain()["typical"], "but not what is usual there"
     assert not settled({"unknown_below": 0, "abstain_below": 0}, both[1])[1].is_asked
     assert parted({"earliness": 0.1, "abstain_below": 0.5}) == ({"earliness": 0.1}, {"abstain_below": 0.5})
-    drops = Config().override(["deciding.after_halt=drop"])
+    drops = Config().override(["training.objective=expected", "deciding.after_halt=drop"])
     assert settle({"abstain_below": 0.6}, kept, POINT, Unknown(), classes, drops)[1].is_asked, "it is not turned"
 
 

@@ -21,13 +21,15 @@ from kvec.tangle.vocabulary import Vocabulary
 from kvec.words.config import Config, Encoder, Training, Visibility
 from kvec.words.schema import Field, Schema
 
-RULE = make_rule(Visibility())
+RULE = make_rule(Visibility("paper"))
 SCHEMA = Schema(values=(Field("sign", kind="categorical"),), labels=("app",))
 TINY = Config(
+    visibility=Visibility("paper"),
     encoder=Encoder(
         width=16, blocks=1, heads=2, feed_forward=32, fusion=16, slots=8, positions=16, dropout=0.1, hide=0.0
     ),
     training=Training(
+        objective="expected",
         epochs=4,
         learning_rate=0.01,
         warmup=5,

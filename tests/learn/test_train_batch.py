@@ -73,8 +73,9 @@ def long_tangles(is_cut_at_six: bool) -> Tangles:
     return encode(frame_of(arrivals(12), arrivals(6), arrivals(9)))
 
 
-STILL = Training(clip=0.0, block=1000)
+STILL = Training(objective="expected", clip=0.0, block=1000)
 OBJECTIVES = [
+    replace(STILL, objective="every"),
     STILL,
     replace(STILL, policy_cost="error", delay="items"),
     replace(STILL, objective="paper", beta=0.1),
@@ -82,9 +83,9 @@ OBJECTIVES = [
 ]
 
 
-@pytest.mark.parametrize("settings", OBJECTIVES, ids=["expected", "error", "paper", "paper-all"])
+@pytest.mark.parametrize("settings", OBJECTIVES, ids=["every", "expected", "error", "paper", "paper-all"])
 @pytest.mark.parametrize(
-    "visibility", [Visibility(use_value_correlation=False), Visibility(window=1)], ids=["own", "itself"]
+    "visibility", [Visibility("paper", use_value_correlation=False), Visibility(window=1)], ids=["own", "itself"]
 )
 def test_blocks_pass_back_the_whole_gradient_where_nothing_crosses(settings: Training, visibility: Visibility) -> None:
     network, tangles, rule = small_network(), long_tangles(is_cut_at_six=True), make_rule(visibility)
@@ -96,7 +97,7 @@ def test_blocks_pass_back_the_whole_gradient_where_nothing_crosses(settings: Tra
         torch.testing.assert_close(parts[name], gradient, rtol=1e-10, atol=1e-13, msg=name)
 
 
-@pytest.mark.parametrize("settings", OBJECTIVES, ids=["expected", "error", "paper", "paper-all"])
+@pytest.mark.parametrize("settings", OBJECTIVES, ids=["every", "expected", "error", "paper", "paper-all"])
 @pytest.mark.parametrize("block", [1, 4, 7])
 def test_blocks_have_the_same_loss_whatever_crosses(settings: Training, block: int) -> None:
     network, tangles, rule = small_network(), long_tangles(is_cut_at_six=False), make_rule(Visibility(window=5))
@@ -124,7 +125,7 @@ def test_the_gradient_of_the_network_is_that_of_finite_differences(visibility: s
     @torch.no_grad()
     def loss() -> float:
         outputs = outputs_of(network, tangles, rule, draw=draw)
-        return float(expected_total(expected_terms(outputs, labels, layout, late), 0.7, 0.2))
+        return float(expected_total(expected_terms(outputs, labels, layout, late, lengths=settings.lengths), 0.7, 0.2))
 
     assert loss() == pytest.approx(terms["loss"], rel=1e-12)
     rng = torch.Generator().manual_seed(0)

@@ -92,7 +92,7 @@ def test_a_stream_does_what_its_definitions_say(choice: Choice, limits: Limits, 
     assert_as_defined(choice.model, limits, plan)
 
 
-@given(choice=choices("deciding.after_halt=drop"), limits=LIMITS, plan=plans())
+@given(choice=choices(*DROPPING), limits=LIMITS, plan=plans())
 @settings(max_examples=45)
 def test_dropping_after_halts_does_what_its_definitions_say(choice: Choice, limits: Limits, plan: Plan) -> None:
     assert_as_defined(choice.model, limits, plan)
@@ -171,11 +171,11 @@ def test_newer_models_decide_what_opens_in_their_time(
     assert_taken_over(models, limits, plan, shares)
 
 
-@given(choice=choices("deciding.after_halt=drop", bases=("timed",)), other=choices(bases=("other",)), limits=LIMITS,
+@given(choice=choices(*DROPPING, bases=("timed",)), other=choices(bases=("other",)), limits=LIMITS,
        plan=plans(), shares=SHARES, drops=st.booleans())  # fmt: skip
 @settings(max_examples=45)
 def test_newer_models_where_items_are_dropped(
     choice: Choice, other: Choice, limits: Limits, plan: Plan, shares: list[float], drops: bool
 ) -> None:
-    newer = changed(other.model, f"deciding.after_halt={'drop' if drops else 'keep'}")
+    newer = changed(other.model, *DROPPING) if drops else other.model
     assert_taken_over([choice.model, newer, choice.model, newer], limits, plan, shares)

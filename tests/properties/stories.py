@@ -77,6 +77,8 @@ TIMELESS = model_of(has_time=False, seed=3, schema=replace(SCHEMA, time="", expi
 SPARE = model_of("encoder.use_membership=false", "encoder.use_position=false", "encoder.time=gaps", seed=4)
 
 
+# halts must be learned where what comes after them is dropped
+DROPPING = ("training.objective=expected", "deciding.after_halt=drop")
 BASES = {"timed": MODEL, "timeless": TIMELESS, "spare": SPARE, "other": OTHER}
 
 

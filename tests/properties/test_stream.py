@@ -196,7 +196,7 @@ def test_the_same_model_takes_over_unnoticed(frame: pl.DataFrame, share: float) 
 def test_dropping_after_a_halt_hides_exactly_what_came_after(rule: str, frame: pl.DataFrame) -> None:
     """The replay agrees with one pass in which the items that it dropped are hidden, and the stream with the replay."""
     model, network = MODELS[rule]
-    config = model.config.override(["visibility.window=100", "deciding.after_halt=drop"])
+    config = model.config.override(["visibility.window=100", *DROPPING])
     table = read(frame)
     tangles = encode_tangles(table.frame, model.schema, model.vocabulary)
     replayed = replay(network, tangles, config, 0.5, dtype=np.float64)

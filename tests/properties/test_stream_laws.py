@@ -246,7 +246,7 @@ def books(engine: Engine) -> tuple[Any, ...]:
     )
 
 
-@given(choice=choices(bases=("timed",)), other=choices("deciding.after_halt=drop", bases=("other", "spare")),
+@given(choice=choices(bases=("timed",)), other=choices(*DROPPING, bases=("other", "spare")),
        limits=LIMITS, plan=plans(), moments=st.lists(st.integers(0, 39), min_size=1, max_size=3))  # fmt: skip
 def test_all_models_of_a_stream_keep_the_same_books(
     choice: Choice, other: Choice, limits: Limits, plan: Plan, moments: list[int]
