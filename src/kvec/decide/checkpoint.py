@@ -39,7 +39,7 @@ from kvec.decide.folder import POLICY_INPUTS, as_damage, digest, format_of, read
 from kvec.decide.model import Network, build_network
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
-from kvec.decide.readiness import Readiness
+from kvec.decide.readiness import Readiness, heard
 from kvec.decide.unknown import Unknown
 from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import Vocabulary
@@ -116,7 +116,7 @@ def save_model(model: Trained, path: str | Path) -> None:
                 | {k: torch.from_numpy(array) for k, array in model.readiness.to_arrays().items()}
             ),
             "history.csv": history_csv(model.history).encode(),
-            "validation.safetensors": save_arrays(model.validation | _marks(model)),
+            "validation.safetensors": save_arrays(_lasting(model) | _marks(model)),
         }
         card = {
             "format": format_of(model.config, model.readiness.trigger),
@@ -179,8 +179,8 @@ def load_model(path: str | Path) -> Trained:
         return Trained(
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
-            kept, folder.card["about"], deployed.readiness, deployed.delay_cost, seen, deployed.promise,
-            deployed.unknown, tuned, folder.card.get("calibrated", []),
+            heard(deployed.readiness, kept), folder.card["about"], deployed.readiness, deployed.delay_cost, seen,
+            deployed.promise, deployed.unknown, tuned, folder.card.get("calibrated", []),
         )  # fmt: skip
 
 
@@ -225,6 +225,12 @@ def load_progress(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         raise ModelError(f"{path}: there is no unfinished training to resume") from None
     except (SafetensorError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path} is damaged; train again without --resume") from None
+
+
+def _lasting(model: Trained) -> dict[str, npt.NDArray[Any]]:
+    """What is kept of validation: all but what induction says, which is reckoned anew and takes most of the room."""
+    is_said = model.readiness.waiting is not None
+    return {name: array for name, array in model.validation.items() if not (is_said and name == "knots")}
 
 
 def _marks(model: Trained) -> dict[str, npt.NDArray[np.uint64]]:

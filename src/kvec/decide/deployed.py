@@ -18,7 +18,7 @@ from kvec.decide.dial import mixture
 from kvec.decide.folder import Folder, as_damage, read_folder
 from kvec.decide.operating import OperatingPoint
 from kvec.decide.promise import Promise
-from kvec.decide.readiness import Readiness
+from kvec.decide.readiness import Readiness, heard
 from kvec.decide.ready import Ready
 from kvec.decide.targets import Target
 from kvec.decide.unknown import Unknown, settle
@@ -158,16 +158,16 @@ def load_deployed(path: str | Path, target: Target | None = None) -> Deployed:
         model = deploy(folder)
         if not target:
             return model
-        kept = validation_of(folder)
+        kept = validation_of(folder, model.readiness)
     point, unknown = settle(
         target, kept, model.operating_point, model.unknown, model.vocabulary.labels[0], model.config
     )
     return replace(model.turned(point), unknown=unknown)
 
 
-def validation_of(folder: Folder) -> dict[str, npt.NDArray[Any]]:
-    """What was kept of the validation sequences."""
+def validation_of(folder: Folder, readiness: Readiness) -> dict[str, npt.NDArray[Any]]:
+    """What was kept of the validation sequences, with the scores of what halts."""
     kept = load_arrays(folder.files["validation.safetensors"])
     for marks in ("seen", "tuned"):  # of sequences that it knows, which are others
         kept.pop(marks, None)
-    return kept
+    return heard(readiness, kept)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvec.decide.dial import LEAST, halting_scores
+from kvec.decide.held import Arrays, scores_of
 from kvec.decide.scores import Scores
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.waiting import Waiting
@@ -93,3 +94,12 @@ class Readiness:
             )
         temperatures = tuple(Temperatures(np.array(t, np.float64)) for t in plain["temperatures"])
         return cls(temperatures, plain["trigger"], Waiting.from_arrays(arrays) if is_induction else None)
+
+
+def heard(readiness: Readiness, held: Arrays) -> Arrays:
+    """Held-out sequences with the scores of a trigger; a dial of the policy turns the learned one alone."""
+    if readiness.trigger == "hazard":
+        return held
+    scores = readiness.applied(scores_of(held))
+    kept = {name: array for name, array in held.items() if name != "knots"} | {"halt": scores.halt}
+    return kept if scores.knots is None else kept | {"knots": scores.knots}

@@ -10,10 +10,10 @@ import numpy as np
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import Arrays, some_of
 from kvec.decide.operating import Held, OperatingPoint, require_turnable
-from kvec.decide.readiness import TRIGGERS
+from kvec.decide.readiness import TRIGGERS, heard
 from kvec.decide.targets import COSTS, Target, require_target, with_classes
 from kvec.decide.unknown import Unknown, parted
-from kvec.learn.settling import FEWEST, heard, readiness_of
+from kvec.learn.settling import FEWEST, readiness_of
 from kvec.report.metrics import harmonic_mean
 from kvec.words.errors import DataError, SettingError
 
@@ -72,7 +72,7 @@ def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried
     if (n := min(int(is_known[is_even].sum()), int(is_known[~is_even].sum()))) < FEWEST:
         raise DataError(
             f"triggers are compared on halves of the tangles, and one half has {n} labelled sequences; give {FEWEST} "
-            "or more in each, or name a trigger, such as --trigger hazard"
+            "or more in each, or name a trigger, such as --trigger induction"
         )
     halves = [(some_of(held, half), some_of(held, ~half)) for half in (is_even, ~is_even)]
     found, why_not = [], None

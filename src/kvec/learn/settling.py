@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kvec.decide.dial import halting_scores
-from kvec.decide.held import Arrays, prefixes_of, scores_of, some_of
+from kvec.decide.held import Arrays, prefixes_of, some_of
 from kvec.decide.operating import Held, OperatingPoint
-from kvec.decide.readiness import Readiness
+from kvec.decide.readiness import Readiness, heard
 from kvec.decide.triggers.calibrated import Temperatures
 from kvec.decide.triggers.calimera import Calimera
 from kvec.decide.triggers.waiting import Waiting
 from kvec.report.curves import Traces, best_threshold
 from kvec.words.config import Config
+from kvec.words.errors import DataError
 
 DOUBT = 10.0  # sequences that speak for the network's own word, beside those that are held out
 FEWEST = 40  # labelled sequences; with fewer a trigger learns noise
@@ -32,13 +33,14 @@ def settle(held: Arrays, config: Config) -> Settled:
 
     The operating point is that of largest HM, unless a threshold is given.
     """
-    fixed = config.deciding.fixed
+    n_labelled, fixed = int((held["labels"][:, 0] >= 0).sum()), config.deciding.fixed
+    if not n_labelled:
+        raise DataError("no validation sequence has a label, so nothing says where to halt; label some, or give more")
     if config.training.objective != "every":
         theta = best_threshold(traces_of(held))[0] if fixed is None else fixed
         cost = config.training.delay_cost if config.encoder.knots > 1 else None
         return Settled(Readiness(temperatures(held)), held, OperatingPoint(theta, cost))
-    is_enough = int((held["labels"][:, 0] >= 0).sum()) >= FEWEST
-    readiness = readiness_of(held, "induction" if is_enough else "calibrated")
+    readiness = readiness_of(held, "induction" if n_labelled >= FEWEST else "calibrated")
     said = heard(readiness, held)
     point = Held.of(said).best()
     if fixed is not None:
@@ -58,15 +60,6 @@ def readiness_of(held: Arrays, trigger: str) -> Readiness:
         return Readiness(temperatures(held), trigger)
     fitted = Calimera().fit(prefixes_of(held), DOUBT)
     return Readiness((fitted.temperatures, *temperatures(held)[1:]), trigger, Waiting.of(fitted))
-
-
-def heard(readiness: Readiness, held: Arrays) -> Arrays:
-    """The sequences with the scores of a trigger; a dial of the policy turns the learned one alone."""
-    if readiness.trigger == "hazard":
-        return held
-    scores = readiness.applied(scores_of(held))
-    kept = {name: array for name, array in held.items() if name != "knots"} | {"halt": scores.halt}
-    return kept if scores.knots is None else kept | {"knots": scores.knots}
 
 
 def at_cost(held: Arrays, point: OperatingPoint) -> Arrays:

@@ -41,7 +41,7 @@ class Version:
         folder = read_folder(path)
         with as_damage(path):
             base = deploy(folder)
-            kept = validation_of(folder)
+            kept = validation_of(folder, base.readiness)
             held = Held.of(kept)
             version = cls(base, base.operating_point, base.unknown, kept, held, _curve(held))
         return version.aimed(target) if target else version
