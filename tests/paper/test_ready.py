@@ -51,6 +51,7 @@ def slow_score(logits: npt.NDArray[Any], n: int, readiness: Readiness, delay_cos
     shares = slow_probabilities(logits, n, readiness.temperatures[0] if readiness.temperatures else None)
     if readiness.waiting is None:
         return max(shares)
+    n = min(n, max(readiness.waiting.steps))
     if n not in readiness.waiting.steps:
         return 0.0
     weights = readiness.waiting.weights[list(readiness.waiting.steps).index(n)]

@@ -19,7 +19,7 @@ EXPORT void kvec_ready(int64_t n, int64_t n_classes, const double *logits, const
     const int64_t n_features = 2 * n_classes + 6;
     for (int64_t i = 0; i < n; i++) {
         const int64_t seen = n_observed[i];
-        const int64_t step = !weights ? 0 : seen < n_rows ? row[seen] : -1;
+        const int64_t step = !weights ? 0 : row[seen < n_rows ? seen : n_rows - 1];
         if (step < 0) {
             out[i] = 0;
             continue;

@@ -179,8 +179,8 @@ def load_model(path: str | Path) -> Trained:
         return Trained(
             network, deployed.vocabulary, deployed.schema, deployed.config, deployed.has_time, deployed.threshold,
             read_history(folder.files["history.csv"].decode()), folder.card["split"],
-            heard(deployed.readiness, kept), folder.card["about"], deployed.readiness, deployed.delay_cost, seen,
-            deployed.promise, deployed.unknown, tuned, folder.card.get("calibrated", []),
+            heard(deployed.readiness, kept, deployed.delay_cost), folder.card["about"], deployed.readiness,
+            deployed.delay_cost, seen, deployed.promise, deployed.unknown, tuned, folder.card.get("calibrated", []),
         )  # fmt: skip
 
 

@@ -42,7 +42,8 @@ def mixture(costs: npt.ArrayLike, knots: int) -> Floats:
 def halting_scores(knots: npt.NDArray[Any], delay_cost: float) -> npt.NDArray[np.float32]:
     """(N,) halting scores at a delay cost, from the logits at P knots, (N, P); rounded as the network rounds them."""
     dial = mixture(delay_cost, knots.shape[1])[0].astype(np.float32)
-    logits = (knots.astype(np.float32) * dial).sum(axis=1)
+    counts = np.flatnonzero(dial)  # two at the most
+    logits = (knots[:, counts].astype(np.float32) * dial[counts]).sum(axis=1)
     with np.errstate(over="ignore"):
         scores: npt.NDArray[np.float32] = 1 / (1 + np.exp(-logits))
     return scores

@@ -164,11 +164,17 @@ class Held:
         right: Floats = (self.predicted[self.offsets[:-1] + stops - 1] == self.truth).mean(axis=-1)
         return right
 
-    def best(self) -> OperatingPoint:
-        """The point of largest HM; of equals, the more accurate."""
-        right, saved = self.accuracy(self.along), 1 - self.earliness(self.along)
+    def best(self, threshold: float | None = None) -> OperatingPoint:
+        """The point of largest HM on the path, or of those with this threshold; of equals, the more accurate."""
+        if threshold is None:
+            points, stops = self.path, self.along
+        else:
+            costs = [None] if self.knots is None else np.geomspace(LEAST, MOST, PIECES[1]).tolist()
+            points = tuple(OperatingPoint(threshold, cost) for cost in costs)
+            stops = np.stack([self.stops(point) for point in points])
+        right, saved = self.accuracy(stops), 1 - self.earliness(stops)
         hm = 2 * right * saved / np.maximum(right + saved, 1e-12)
-        return self.path[int(np.lexsort((right, hm.round(12)))[-1])]
+        return points[int(np.lexsort((right, hm.round(12)))[-1])]
 
     def choose(self, target: Target, now: OperatingPoint) -> OperatingPoint:
         """The operating point that meets a target best on validation; one that none meets is refused."""
@@ -188,8 +194,8 @@ class Held:
             return OperatingPoint(float(theta), cost)
         if self.knots is None:
             raise SettingError(
-                "what halts this model knows one delay cost alone; aim at earliness, accuracy or costs, fit another "
-                "trigger with kvec tune --trigger induction, or train it with encoder.knots=9"
+                "what halts this model takes no delay cost; aim at earliness, accuracy or costs, or fit what takes one "
+                "with kvec tune --trigger induction"
             )
         if not LEAST <= cost <= MOST:
             raise SettingError(f"the delay cost is {cost:g}; it must lie between {LEAST:g} and {MOST:g}")

@@ -96,10 +96,10 @@ class Readiness:
         return cls(temperatures, plain["trigger"], Waiting.from_arrays(arrays) if is_induction else None)
 
 
-def heard(readiness: Readiness, held: Arrays) -> Arrays:
+def heard(readiness: Readiness, held: Arrays, delay_cost: float | None = None) -> Arrays:
     """Held-out sequences with the scores of a trigger; a dial of the policy turns the learned one alone."""
     if readiness.trigger == "hazard":
         return held
-    scores = readiness.applied(scores_of(held))
+    scores = readiness.applied(scores_of(held), delay_cost)
     kept = {name: array for name, array in held.items() if name != "knots"} | {"halt": scores.halt}
     return kept if scores.knots is None else kept | {"knots": scores.knots}

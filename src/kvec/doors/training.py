@@ -21,6 +21,7 @@ from kvec.doors.summary import counted
 from kvec.doors.writing import require_apart
 from kvec.estimator import KVEC
 from kvec.learn.run import Record, best_of, kept_of, patient_from
+from kvec.learn.settling import FEWEST
 from kvec.learn.together import joined
 from kvec.read.shards import Shards
 from kvec.read.table import Table, require_labels
@@ -188,9 +189,16 @@ def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_spli
     )
     n_chosen_on = int((trained.validation["labels"][:, 0] >= 0).sum())
     if n_chosen_on < FEW and trained.config.deciding.threshold is None:
+        chosen = "θ" if trained.delay_cost is None else "λ"
+        way = ", or settle it: --set deciding.threshold=0.5" if trained.readiness.trigger == "hazard" else ""
         say(
-            f"warning: the best epoch and θ were chosen on {counted(n_chosen_on, 'sequence')} only, so θ may be off; "
-            "bring more data, or settle it: --set deciding.threshold=0.5"
+            f"warning: the best epoch and {chosen} were chosen on {counted(n_chosen_on, 'sequence')} only, so {chosen} "
+            f"may be off; bring more data{way}"
+        )
+    if trained.readiness.trigger == "calibrated":
+        say(
+            f"what halts is the probability of the best class: backward induction, which turns by λ, needs {FEWEST} "
+            "labelled validation sequences or more"
         )
     if is_split:
         more = ["--labels", str(flags.labels)] if flags.labels else []

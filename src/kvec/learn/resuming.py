@@ -52,7 +52,8 @@ def resume_run(run: Run, path: Path | None, facts: Mapping[str, Any]) -> None:
             detail = _difference(then, now) if what in ("settings", "schema") else ""
             raise ModelError(
                 f"{path} belongs to a run with other {'data' if what == 'about' else what}{detail}; "
-                "repeat that run's command with --resume added, or train anew without --resume"
+                "repeat that run's command with --resume added (and --set, where defaults have changed), or train anew "
+                "without --resume"
             )
     try:
         restore_run(run, tensors, saved["history"], saved["done"])

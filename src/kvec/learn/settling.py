@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kvec.decide.dial import halting_scores
 from kvec.decide.held import Arrays, prefixes_of, some_of
@@ -31,7 +31,7 @@ class Settled:
 def settle(held: Arrays, config: Config) -> Settled:
     """The policy that was learned; without one backward induction, or the surest class where sequences are too few.
 
-    The operating point is that of largest HM, unless a threshold is given.
+    The operating point is that of largest HM, of those with the threshold where one is given.
     """
     n_labelled, fixed = int((held["labels"][:, 0] >= 0).sum()), config.deciding.fixed
     if not n_labelled:
@@ -42,10 +42,10 @@ def settle(held: Arrays, config: Config) -> Settled:
         return Settled(Readiness(temperatures(held)), held, OperatingPoint(theta, cost))
     readiness = readiness_of(held, "induction" if n_labelled >= FEWEST else "calibrated")
     said = heard(readiness, held)
-    point = Held.of(said).best()
-    if fixed is not None:
-        point = replace(point, threshold=fixed)
-    return Settled(readiness, at_cost(said, point), point)
+    point = Held.of(said).best(fixed)
+    if point.delay_cost is not None:
+        said["halt"] = halting_scores(said["knots"], point.delay_cost)
+    return Settled(readiness, said, point)
 
 
 def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
@@ -58,15 +58,8 @@ def readiness_of(held: Arrays, trigger: str) -> Readiness:
     """Temperatures and a trigger, fitted on these sequences."""
     if trigger != "induction":
         return Readiness(temperatures(held), trigger)
-    fitted = Calimera().fit(prefixes_of(held), DOUBT)
-    return Readiness((fitted.temperatures, *temperatures(held)[1:]), trigger, Waiting.of(fitted))
-
-
-def at_cost(held: Arrays, point: OperatingPoint) -> Arrays:
-    """The sequences with the halting scores of a point's delay cost."""
-    if point.delay_cost is None:
-        return held
-    return held | {"halt": halting_scores(held["knots"], point.delay_cost)}
+    tempered = temperatures(held)
+    return Readiness(tempered, trigger, Waiting.of(Calimera().fit(prefixes_of(held), tempered[0])))
 
 
 def traces_of(held: Arrays, column: int = 0) -> Traces:

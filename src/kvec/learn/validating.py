@@ -71,8 +71,11 @@ def unseen(settled: Settled, config: Config) -> float:
         shares = temperatures.apply(known.probabilities, known.place)
         losses = -logs_of(shares[np.arange(len(shares)), np.repeat(known.truth, known.length)])
         layout = Layout.of(torch.from_numpy(known.length))
-        weighted = losses * length_weights(layout, config.training.lengths, torch.float64).numpy()
-        total += float(weighted.sum()) / max(len(known.length), 1)
+        losses *= length_weights(layout, config.training.lengths, torch.float64).numpy()
+        if config.training.class_weights == "balanced":
+            counts = np.bincount(known.truth)
+            losses *= np.repeat((len(known.truth) / (counts * (counts > 0).sum()).clip(1))[known.truth], known.length)
+        total += float(losses.sum()) / max(len(known.length), 1)
     return total
 
 

@@ -80,8 +80,8 @@ class Training:
     policy_gradient: str = "head"  # l2 and l3 update the policy head only; "all": the representation too
     exploration: float = 0.0  # share of uniformly random actions while sampling in `paper`
     epochs: int = 20
-    keep: str = "best"  # the epoch of best validation HM, or the "last" one, whatever its HM
-    patience: int = 8  # epochs without a better validation HM before stopping; "last" has none
+    keep: str = "best"  # the best epoch on validation: of least loss in `every`, else of largest HM; or the "last" one
+    patience: int = 8  # epochs without a better one on validation before stopping; "last" has none
     minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
     batch: int = 16  # tangles at the most; an epoch of few tangles takes smaller batches rather than few updates
     batch_items: int = 8192  # padded items in a batch at the most, where it holds several tangles
@@ -128,6 +128,9 @@ _AT_MOST: dict[str, float] = {
     "encoder.dropout": 0.99, "encoder.hide": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,
     "training.exploration": 1,
 }  # fmt: skip
+_OF_DELAY = tuple(
+    f"training.{name}" for name in ("delay_cost", "delay", "delay_unit", "floor", "settle", "policy_cost")
+)
 _LARGEST = 2**53 - 1  # whole numbers up to here pass through a float unchanged
 
 
@@ -161,6 +164,13 @@ class Config:
                 f"encoder.knots is {self.encoder.knots}, but with training.objective={self.training.objective} the "
                 "policy does not learn from delay costs; set training.objective=expected, or encoder.knots=1"
             )
+        for name in _OF_DELAY if self.training.objective == "every" else ():
+            if (given := self.get(name)) != (default := Training.__dataclass_fields__[name.partition(".")[2]].default):
+                raise SettingError(
+                    f"{name} is {given!r}, but with training.objective=every nothing learns from what waiting costs; "
+                    f"set training.objective=expected, or leave it at {default!r} and turn the dial afterwards, as in "
+                    "--at earliness=0.1"
+                )
         if self.training.objective == "every" and self.deciding.after_halt == "drop":
             raise SettingError(
                 "deciding.after_halt is 'drop', so halts are needed while training, and training.objective=every has "
@@ -202,15 +212,15 @@ class Config:
         return cls.from_dict(read_toml(path, "settings"), where=str(path), base=base)
 
     def override(self, settings: Iterable[str]) -> Config:
-        """Apply settings written as `group.name=value`."""
-        config = self
+        """Apply settings written as `group.name=value`, all of them before any is checked beside another."""
+        groups: dict[str, dict[str, str]] = {}
         for setting in settings:
             name, equals, value = setting.partition("=")
             group, dot, entry = name.strip().partition(".")
             if not (equals and dot):
                 raise SettingError(f"cannot read {setting!r}; write it as group.name=value, such as encoder.blocks=2")
-            config = Config.from_dict({group: {entry: value.strip()}}, where="--set", base=config)
-        return config
+            groups.setdefault(group, {})[entry] = value.strip()
+        return Config.from_dict(groups, where="--set", base=self)
 
     def get(self, name: str) -> Any:
         """The value of a setting by its dotted name."""

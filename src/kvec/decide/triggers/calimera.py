@@ -36,12 +36,12 @@ class Calimera(Trigger):
     risk: list[Floats]  # (alive,) chance of an error if decided at each step
     end_risk: Floats  # (S,)
 
-    def fit(self, known: Prefixes, doubt: float = 0.0) -> Self:
-        """Learn temperatures, and prepare one regression per step; their targets depend on the setting."""
+    def fit(self, known: Prefixes, temperatures: Temperatures | None = None) -> Self:
+        """Learn temperatures if there are none, and one regression per step; their targets depend on the setting."""
         need_sequences(known)
         self.length, self.typical = known.length, float(known.length.mean())
         self.steps = log_steps(known.length)
-        self.temperatures = Temperatures.fit(known, doubt)
+        self.temperatures = Temperatures.fit(known) if temperatures is None else temperatures
         shares = [self._shares(known, int(step)) for step in self.steps]
         self.rows = [features(p) for p in shares]
         self.ridges = [Ridge.of(rows) for rows in self.rows]

@@ -20,14 +20,16 @@ from kvec.decide.triggers.calimera import Calimera, features
 KNOTS = 17  # costs, from one to the next 1.63 times as much
 PER_ERROR = 10.0  # logits for each error that waiting loses: scores that can be told apart at a glance
 NO_STEP = -100.0  # the logit where waiting was not weighed: a score of 0
+MOST = 2**24  # items of a step; more are not believed
 
 
 @dataclass(frozen=True)
 class Waiting:
     """Linear functions of the features of class probabilities, one for each number of items and each knot.
 
-    What they give is a logit, above 0 where waiting loses. The cost at a knot is that of waiting for as many items as a
-    sequence has on average, in errors.
+    What they give is a logit, above 0 where waiting loses; behind the last number of items its function goes on, lest
+    sequences that are longer than those it was learned from wait for ever. The cost at a knot is that of waiting for as
+    many items as a sequence has on average, in errors.
     """
 
     steps: Ints  # (T,)
@@ -50,7 +52,7 @@ class Waiting:
     def knots(self, shares: npt.NDArray[np.float32], place: Ints) -> npt.NDArray[np.float32]:
         """(N, P) logits of halting, by (N, C) calibrated probabilities after so many items."""
         found = np.full((len(place), self.weights.shape[1]), NO_STEP, np.float32)
-        row = np.where(place < len(self.row), self.row[np.minimum(place, len(self.row) - 1)], -1)
+        row = self.row[np.minimum(place, len(self.row) - 1)]  # behind the last step as there
         for step in np.unique(row[row >= 0]):
             which = np.flatnonzero(row == step)
             weights = self.weights[step].astype(np.float64)
@@ -70,6 +72,7 @@ class Waiting:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Read what `to_arrays` gave."""
         steps, weights = arrays["waiting.steps"], arrays["waiting.weights"]
-        if steps.ndim != 1 or weights.ndim != 3 or not 0 < len(steps) == len(weights) or not 1 <= steps.min():
+        fits = steps.ndim == 1 and weights.ndim == 3 and 0 < len(steps) == len(weights) and weights.shape[1] > 0
+        if not (fits and steps.dtype == np.int64 and 1 <= steps[0] and (np.diff(steps) > 0).all() and steps[-1] < MOST):
             raise ValueError("what waiting loses is kept in arrays of the wrong shape")
         return cls(steps, weights)
