@@ -19,7 +19,7 @@ items = pd.DataFrame([
 ])  # fmt: skip
 
 schema = {"key": "visitor", "tangle": "day", "time": "second", "values": ["page"], "session": "page", "label": "buys"}
-model = kvec.KVEC(schema=schema, width=32, fusion=32, epochs=6, settle=0.4).fit(items, labels=visitors)
+model = kvec.KVEC(schema=schema, width=32, fusion=32, epochs=6).fit(items, labels=visitors)
 
 decisions = model.decision_frame(items).to_pandas()
 decisions = decisions.merge(visitors, left_on="key", right_on="visitor")

@@ -8,7 +8,7 @@ from kvec.report.canvas import save
 from kvec.report.portrait import draw_explanation
 
 schema = kvec.synthetic.DEMO_SCHEMA
-model = kvec.KVEC(schema=schema, epochs=4, settle=0.5).fit(kvec.synthetic.demo_traffic(120, seed=0))
+model = kvec.KVEC(schema=schema, epochs=4).fit(kvec.synthetic.demo_traffic(120, seed=0))
 
 unseen = kvec.synthetic.demo_traffic(4, seed=1)
 surest = max(model.decide(unseen), key=lambda decision: decision.probability)

@@ -79,10 +79,13 @@ def main() -> None:
     items = one_tangle(pool, lengths[-1])
     config = Config.preset("small")
     torch.manual_seed(0)
-    network = build_network(pool.vocabulary, config.encoder, pool.times is not None).eval()
+    rule = make_rule(config.visibility)
+    network = build_network(
+        pool.vocabulary, config.encoder, pool.times is not None, n_relations=len(rule.relations)
+    ).eval()
     weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
     model = Deployed(weights, pool.vocabulary, pool.schema, config, pool.times is not None, 0.5)
-    stream, rule = Stream(model), make_rule(config.visibility)
+    stream = Stream(model)
     other = Stream(model)  # the first items of a process meet cold caches
     for item in items[:1000]:
         other.feed(item)

@@ -168,7 +168,7 @@ def test_a_model_without_knots_has_its_threshold_as_dial() -> None:
     late = held.earliness(held.along)
     assert late[0] == 1 and late[-1] == pytest.approx(np.mean(1 / held.length))
     assert model.at(threshold=0.0).evaluate(demo_traffic(5)).mean_n_observed == 1
-    with pytest.raises(SettingError, match="one delay cost alone"):
+    with pytest.raises(SettingError, match="takes no delay cost"):
         model.at(delay_cost=1.0)
 
 

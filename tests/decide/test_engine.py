@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.properties.stories import MODEL, assert_same, changed
+from tests.properties.stories import DROPPING, MODEL, assert_same, changed
 
 from kvec.decide.ready import hazards
 from kvec.decide.stream import Stream, resume
@@ -252,7 +252,7 @@ def test_items_forgotten_before_their_time_are_counted() -> None:
 
 
 def test_items_after_a_halt_are_counted_where_they_are_dropped() -> None:
-    for model, passed in ((DROPPING, 2), (MODEL, 0)):
+    for model, passed in ((DROPS, 2), (MODEL, 0)):
         stream = Stream(model, threshold=0.0)
         assert len(stream.feed_many(item("a", float(i)) for i in range(3))) == 1
         assert (stream.counters.after_halt, stream.n_cached, stream.n_live) == (passed, 3 - passed, 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.properties.stories import MODEL, TIMELESS, assert_same, changed, made_item
+from tests.properties.stories import DROPPING, MODEL, TIMELESS, assert_same, changed, made_item
 
 from kvec.decide.stream import MOST_ENGINES, Stream, resume
 from kvec.words.errors import DataError, ModelError, SettingError

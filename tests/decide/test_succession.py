@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.properties.stories import MODEL, OTHER, TIMELESS, assert_same, changed, made_item, model_of, through_plain
+from tests.properties.stories import (
+    DROPPING,
+    MODEL,
+    OTHER,
+    TIMELESS,
+    assert_same,
+    changed,
+    made_item,
+    model_of,
+    through_plain,
+)
 
 from kvec.decide.stream import MOST_ENGINES, Stream
 from kvec.tangle.vocabulary import FieldVocabulary

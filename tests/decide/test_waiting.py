@@ -28,7 +28,7 @@ from kvec.words.errors import ModelError, SettingError
 
 SMALL = {
     "schema": DEMO_SCHEMA, "width": 16, "heads": 2, "feed_forward": 16, "fusion": 16, "blocks": 1, "device": "cpu",
-    "epochs": 3, "patience": 3,
+    "epochs": 3, "patience": 3, "objective": "expected", "visibility": "paper",
 }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_formats_are_as_old_as_can_be(plain: KVEC, model: KVEC, both: KVEC, tmp_
     formats = {}
     for name, one in {
         "plain": plain, "induction": model, "knots": both, "calibrated": tuned_to(plain, "calibrated"),
-        "both": tuned_to(both, "induction"), "typed": KVEC(**{**SMALL, "epochs": 1}, visibility="typed").fit(
+        "both": tuned_to(both, "induction"), "typed": KVEC(**{**SMALL, "epochs": 1, "visibility": "typed"}).fit(
             demo_traffic(40)
         ),
     }.items():  # fmt: skip
@@ -187,5 +187,5 @@ def test_two_dials_in_one_model_are_not_mixed_up(both: KVEC, tmp_path: Path) -> 
 
 def test_a_model_with_one_delay_cost_says_how_it_can_have_more(plain: KVEC) -> None:
     for one in (plain, tuned_to(plain, "calibrated")):
-        with pytest.raises(SettingError, match=r"or costs, fit another trigger with kvec tune --trigger induction, or"):
+        with pytest.raises(SettingError, match=r"or costs, or fit what takes one with kvec tune --trigger induction$"):
             one.at(delay_cost=1.0)

@@ -437,7 +437,7 @@ def test_a_batch_that_does_not_fit_leaves_the_epochs_before(
     with monkeypatch.context() as patch:
         patch.setattr(trainer, "train_batch", starve)
         line = refused(*asked)
-    assert "make training.batch_items (8192), training.batch (64), training.block (4096) smaller; " in line
+    assert "make training.batch_items (8192), training.batch (16), training.block (4096) smaller; " in line
     assert f"kept in {tmp_path / 'model.training'}" in line
     assert [path.name for path in tmp_path.iterdir()] == ["model.training"]
     assert run([*asked, "--resume"]) == 0

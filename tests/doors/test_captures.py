@@ -39,8 +39,6 @@ LEARN = (
     "training.learning_rate=0.01",
     "--set",
     "encoder.dropout=0",
-    "--set",
-    "training.delay_cost=0.3",
     "--quiet",
 )
 

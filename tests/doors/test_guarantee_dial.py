@@ -30,7 +30,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dialled")
     for name, seed, n in (("items", 5, 40), ("other", 6, 30), ("unseen", 7, 80)):
         demo_traffic(n, seed=seed, keys=4).sort("time", maintain_order=True).write_parquet(folder / f"{name}.parquet")
-    lively = ("--set", "encoder.knots=5", "--set", "training.learning_rate=0.02", "--seed", "1", "--epochs", "4")
+    lively = (
+        "--objective",
+        "expected",
+        "--set",
+        "encoder.knots=5",
+        "--set",
+        "training.learning_rate=0.02",
+        "--seed",
+        "1",
+        "--epochs",
+        "4",
+    )
     train = ["train", str(folder / "items.parquet"), *FLAGS, *TINY[:-2], *lively]
     assert run([*train, "-o", str(folder / "model"), "--quiet"]) == 0
     return folder

@@ -169,9 +169,10 @@ def test_wishes_that_cannot_be(model: Path, unseen: Path, refused: Refused) -> N
         (("--max-error", "0.05"), "even at the end of every sequence"),
     ):
         assert message in refused("guarantee", model, unseen, *wish)
-    change_card(model, settings=json.loads((model / "kvec.json").read_text())["settings"] | {"deciding": {
-        "after_halt": "drop", "threshold": 0.5,
-    }})  # fmt: skip
+    plain = json.loads((model / "kvec.json").read_text())["settings"]
+    change_card(model, settings=plain | {
+        "deciding": {"after_halt": "drop", "threshold": 0.5}, "training": plain["training"] | {"objective": "expected"},
+    })  # fmt: skip
     assert "drops the items of decided sequences" in refused("guarantee", model, unseen, "--max-error", "0.5")
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.doors.made import Trained
 from tests.doors.streamed import assert_same, decided
 
 from kvec.decide.deployed import Deployed, load_deployed
+from kvec.decide.operating import NEVER
 from kvec.decide.stream import Stream
 from kvec.doors import running
 from kvec.doors.journal import Entry
@@ -187,7 +189,7 @@ def test_time_passes_while_nothing_comes_and_is_journalled(
     monkeypatch.setattr(source, "read", read_on)
     manner = Manner(by_wall=by == "wall", decide_on_stop=False)
     with pytest.raises(Crash):
-        go_on(tmp_path, model, source, manner, limits)
+        go_on(tmp_path, replace(model, threshold=NEVER), source, manner, limits)
     first = decided(tmp_path / "decisions.ndjson")
     assert {row["reason"] for row in first.values()} == {"expired"}
     monkeypatch.setattr(running, "TICK", 1000.0)

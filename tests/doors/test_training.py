@@ -18,9 +18,12 @@ def history(*hms: float, seconds: float = 1.0) -> list[dict[str, float]]:
 
 
 def test_why_a_run_ended_early() -> None:
-    settings = Training(epochs=4, patience=2, settle=0.0)
+    settings = Training(objective="expected", epochs=4, patience=2, settle=0.0)
     assert early_end(history(0.1, 0.2, 0.3, 0.2), settings) == "", "all its epochs"
     assert early_end(history(0.3, 0.2, 0.2), settings) == "stopped after 3 of 4 epochs: no better HM for 2 epochs"
+    worse = [record | {"unseen": loss} for record, loss in zip(history(0.1, 0.2, 0.3), (0.5, 0.6, 0.7), strict=True)]
+    why = "stopped after 3 of 4 epochs: no better loss on validation for 2 epochs"
+    assert early_end(worse, Training(epochs=4, patience=2)) == why, "whatever HM is, and from the first epoch on"
     short = Training(epochs=12, patience=8, minutes=1.0)
     assert early_end(history(0.1, 0.2, seconds=40.0), short) == "stopped after 2 of 12 epochs: 1 minute was over"
     half = Training(epochs=12, patience=8, minutes=0.5)
@@ -62,7 +65,7 @@ def test_training_warns_of_what_inspect_finds_in_fields_and_classes(
     ]
 
 
-@pytest.mark.parametrize("objective", ["expected", "paper"])
+@pytest.mark.parametrize("objective", ["every", "expected", "paper"])
 def test_keys_without_a_label_are_context(objective: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     items = demo_traffic(20, seed=5, keys=4)
     is_left = pl.col("key").rank("dense").over("tangle") == 1
@@ -78,4 +81,4 @@ def test_keys_without_a_label_are_context(objective: str, tmp_path: Path, capsys
     assert "left out: 2 sequences without a label" in capsys.readouterr().out
     loaded = load(model).model_
     assert loaded.about["train_sequences"] == 64 and (loaded.validation["labels"] < 0).sum() == 2
-    assert load(model).at(earliness=0.5).model_.threshold >= 0
+    assert load(model).at(earliness=1.0).model_.threshold >= 0

@@ -21,6 +21,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     demo_traffic(30, seed=3).write_parquet(folder / "newer.parquet")
     sizes = ["encoder.width=16", "encoder.heads=2", "encoder.feed_forward=16", "encoder.fusion=16", "encoder.knots=3"]
     words = ["train", str(folder / "train.parquet"), "--epochs", "2", "--quiet", "-o", str(folder / "model")]
+    words += ["--objective", "expected"]
     assert run([*words, *(word for size in sizes for word in ("--set", size))]) == 0
     return folder
 
@@ -133,8 +134,9 @@ def costs(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(place: Path) -> Path:
-    """A model without knots."""
+    """A model that learned to halt at one delay cost."""
     words = ["train", str(place / "train.parquet"), "--epochs", "1", "--quiet", "-o", str(place / "plain")]
+    words += ["--objective", "expected"]
     sizes = ["encoder.width=16", "encoder.heads=2", "encoder.feed_forward=16", "encoder.fusion=16"]
     assert run([*words, *(word for size in sizes for word in ("--set", size))]) == 0
     return place / "plain"
@@ -148,11 +150,38 @@ def induced(place: Path) -> Path:
     return place / "induced"
 
 
-@pytest.mark.parametrize("kind", ["knots", "plain", "induced"])
-def test_every_word_means_the_same_to_every_command(
-    place: Path, plain: Path, induced: Path, costs: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture(scope="module")
+def told(place: Path) -> Path:
+    """A model that learned to tell at every length, as by default, and halts by induction."""
+    words = ["train", str(place / "train.parquet"), "--epochs", "1", "--quiet", "--split", "7:2:1"]
+    sizes = ["encoder.width=16", "encoder.heads=2", "encoder.feed_forward=16", "encoder.fusion=16"]
+    assert run([*words, "-o", str(place / "told"), *(word for size in sizes for word in ("--set", size))]) == 0
+    return place / "told"
+
+
+def test_what_learned_nothing_about_halting_has_no_learned_score(
+    place: Path, told: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = {"knots": place / "model", "plain": plain, "induced": induced}[kind]
+    tune = ("tune", told, place / "newer.parquet", "-o", place / "again")
+    line = refused(*tune, "--trigger", "hazard")
+    assert "learned nothing about halting" in line and line.endswith("--trigger induction or calibrated")
+    assert run([str(word) for word in tune]) == 0
+    shown = capsys.readouterr().out
+    assert "calibrated" in shown and "induction" in shown and "hazard" not in shown
+
+
+@pytest.mark.parametrize("kind", ["knots", "plain", "induced", "told"])
+def test_every_word_means_the_same_to_every_command(
+    place: Path,
+    plain: Path,
+    induced: Path,
+    told: Path,
+    costs: Path,
+    kind: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = {"knots": place / "model", "plain": plain, "induced": induced, "told": told}[kind]
     few = demo_traffic(6, seed=4)
     few.write_parquet(tmp_path / "few.parquet")
     data, key = str(tmp_path / "few.parquet"), str(few["key"][0])
@@ -201,8 +230,8 @@ def test_models_without_knots_say_what_they_can_be_aimed_at(
     place: Path, plain: Path, refused: Callable[..., str]
 ) -> None:
     line = refused("decide", plain, place / "newer.parquet", "--at", "delay_cost=2")
-    assert "knows one delay cost alone; aim at earliness, accuracy or costs, fit another trigger" in line
-    assert line.endswith("with kvec tune --trigger induction, or train it with encoder.knots=9")
+    assert "takes no delay cost; aim at earliness, accuracy or costs, or fit what takes one" in line
+    assert line.endswith("with kvec tune --trigger induction")
 
 
 def test_triggers_that_cannot_aim_at_a_target_are_left_out(
@@ -225,7 +254,7 @@ def test_one_tangle_has_no_halves(place: Path, tmp_path: Path, refused: Callable
     one = demo_traffic(30, seed=3).with_columns(key=pl.format("{}-{}", "tangle", "key"), tangle=pl.lit(0))
     one.sort("time").write_parquet(tmp_path / "one.parquet")
     line = refused("tune", place / "model", tmp_path / "one.parquet", "-o", tmp_path / "tuned")
-    assert "one half has 0 labelled sequences" in line and "--trigger hazard" in line
+    assert "one half has 0 labelled sequences" in line and "--trigger induction" in line
 
 
 @pytest.mark.parametrize(

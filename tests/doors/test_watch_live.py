@@ -28,7 +28,8 @@ pytest.importorskip("cypcap")
 PORTS = {"http": 80, "dns": 53, "ftp-data": 20}
 SLOW = 5201  # a port without a name
 LEARN = (
-    *TINY, "--epochs", "16", "--tangling", "key:4:common", "--set", "encoder.dropout=0", "--set", "training.warmup=20",
+    *TINY, "--epochs", "16", "--objective", "expected", "--tangling", "key:4:common",
+    "--set", "encoder.dropout=0", "--set", "training.warmup=20",
     "--set", "training.learning_rate=0.01", "--set", "training.patience=16", "--set", "training.settle=0.2",
     "--set", "training.delay=items", "--set", "training.delay_unit=100", "--set", "training.delay_cost=1",
     "--set", "deciding.threshold=0.5", "--set", "encoder.use_time=false",

@@ -41,7 +41,7 @@ def planted() -> dict[str, pl.DataFrame]:
 
 @pytest.mark.slow
 def test_with_all_correlations_every_case_is_solved(planted):
-    model = trained(planted["train"], planted["validation"], epochs=5, delay_cost=0.1)
+    model = trained(planted["train"], planted["validation"], epochs=5)
     found = accuracy_by_case(model, planted["test"])
     assert set(found) == {"early", "late", "own", "value", "two_hop", "helper"}
     assert min(found.values()) > 0.95, found
@@ -49,7 +49,7 @@ def test_with_all_correlations_every_case_is_solved(planted):
 
 @pytest.mark.slow
 def test_without_value_correlation_what_needs_it_falls_to_chance(planted):
-    model = trained(planted["train"], planted["validation"], epochs=3, delay_cost=0.1, use_value_correlation=False)
+    model = trained(planted["train"], planted["validation"], epochs=3, visibility="paper", use_value_correlation=False)
     found = accuracy_by_case(model, planted["test"])
     assert found["value"] < 0.62 and found["two_hop"] < 0.62, found
     assert min(found[case] for case in ("early", "late", "own", "helper")) > 0.95, found
@@ -57,7 +57,7 @@ def test_without_value_correlation_what_needs_it_falls_to_chance(planted):
 
 @pytest.mark.slow
 def test_without_key_correlation_two_hops_fall_to_chance(planted):
-    model = trained(planted["train"], planted["validation"], epochs=5, delay_cost=0.1, use_key_correlation=False)
+    model = trained(planted["train"], planted["validation"], epochs=5, visibility="paper", use_key_correlation=False)
     found = accuracy_by_case(model, planted["test"])
     assert found["two_hop"] < 0.62, found
     assert min(found[case] for case in ("early", "own", "value", "helper")) > 0.9, found
@@ -65,9 +65,8 @@ def test_without_key_correlation_two_hops_fall_to_chance(planted):
 
 @pytest.mark.slow
 def test_biases_by_relation_keep_the_noise_of_other_keys_out(planted):
-    """Everything is visible; what the class depends on are own and value-correlated items, and that is learned."""
-    settings = {"epochs": 5, "delay_cost": 0.1, "keep": "last", "visibility": "typed"}
-    model = trained(planted["train"], planted["validation"], **settings)
+    """Everything is visible; what the class depends on are own and value-correlated items, as training begins."""
+    model = trained(planted["train"], planted["validation"], epochs=5, keep="last")
     own, correlated, same, other = model.model_.network.layers()[0].attention.relation.detach().T
     assert min(own.min(), correlated.min()) > max(same.max(), other.max()) + 0.5
     found = accuracy_by_case(model, planted["test"])
@@ -79,7 +78,8 @@ def test_biases_by_relation_keep_the_noise_of_other_keys_out(planted):
 def test_halting_positions_lie_where_the_signal_is(kind, delay_cost, least, most):
     """At θ = 0.5: a threshold tuned by HM would rather toss a coin at the first item than wait for a late signal."""
     data, held_out, unseen = (synthetic_traffic(n, kind, s, length=60) for n, s in ((400, 1), (60, 2), (100, 3)))
-    model = trained(data, held_out, epochs=8, delay_cost=delay_cost, settle=0.6, threshold=0.5)
+    settings = {"objective": "expected", "visibility": "paper", "delay_cost": delay_cost, "settle": 0.6}
+    model = trained(data, held_out, epochs=8, threshold=0.5, **settings)
     decided = model.decision_frame(unseen)
     assert (decided["label"] == decided["true_label"]).mean() > 0.85
     inside = decided["n_observed"].is_between(least, most)

@@ -43,6 +43,12 @@ TINY = Config(
 )
 
 
+TELLING: dict[str, Any] = {  # nothing learns from what waiting costs
+    "objective": "every", "delay_cost": Training.delay_cost, "floor": Training.floor, "settle": Training.settle,
+}  # fmt: skip
+OBJECTIVES: dict[str, dict[str, Any]] = {"every": TELLING, "expected": {}, "paper": {"objective": "paper"}}
+
+
 def planted(n_tangles: int, seed: int, length: int = 8, marked: int = 2) -> pl.DataFrame:
     """Two keys side by side; an item at `marked` names the class of its key, all others are noise."""
     rng = np.random.default_rng(seed)
@@ -70,7 +76,8 @@ VALIDATION, _ = planted_tangles(40, seed=2, vocabulary=WORDS)
 def fresh(config: Config = TINY, seed: int = 0) -> Run:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return new_run(build_network(WORDS, config.encoder, has_time=False), config.training)
+        relations = len(make_rule(config.visibility).relations)
+        return new_run(build_network(WORDS, config.encoder, False, n_relations=relations), config.training)
 
 
 def trained(config: Config, run: Run | None = None, **listeners: Any) -> Run:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.learn.made import trained, with_training
+from tests.learn.made import OBJECTIVES, trained, with_training
 from tests.processes import side_by_side
 
 from kvec.encode import loops
@@ -15,13 +15,14 @@ from kvec.words.errors import SettingError
 
 
 def _histories(is_built: bool) -> dict[str, Any]:
-    """The histories of both precisions, for both objectives."""
+    """The histories of both precisions, for all objectives."""
     torch.set_num_threads(1)
     loops.is_built = is_built and loops.is_built
     found: dict[str, Any] = {}
-    for objective in ("expected", "paper"):
+    for objective in OBJECTIVES:
         for precision in ("float32", "bfloat16"):
-            run = trained(with_training(epochs=2, objective=objective, settle=0.0, precision=precision))
+            settings = {"settle": 0.0} | OBJECTIVES[objective]
+            run = trained(with_training(epochs=2, precision=precision, **settings))
             assert all(tensor.dtype == torch.float32 for tensor in run.network.state_dict().values())
             found[f"{objective} {precision}"] = run.history
     return found
@@ -35,7 +36,7 @@ def test_half_precision_stays_near(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
     has_lstm = torch.backends.cpu.get_cpu_capability() == "AVX512"
     for found in side_by_side(_histories, [(True,), (False,)] if has_lstm else [(True,)]):
-        for objective in ("expected", "paper"):
+        for objective in OBJECTIVES:
             whole, half = found[f"{objective} float32"], found[f"{objective} bfloat16"]
             assert half[0]["loss"] != whole[0]["loss"]
             assert half[0]["loss"] == pytest.approx(whole[0]["loss"], rel=0.05)

@@ -167,7 +167,7 @@ def test_every_epoch_mixes_windows_anew(tmp_path: Path) -> None:
 
 def test_small_windows_learn_what_is_planted(tmp_path: Path) -> None:
     data = written(made(120), tmp_path / "data")
-    settings = TINY | {"epochs": 8, "learning_rate": 0.01, "threshold": 0.5, "delay_cost": 0.5, "dropout": 0.0}
+    settings = TINY | {"epochs": 8, "learning_rate": 0.01, "threshold": 0.9, "dropout": 0.0}
     model = KVEC(schema=SCHEMA, stream_items=400, **settings).fit(data)
     assert model.model_.history[-1]["end_accuracy"] > 0.9
     assert model.evaluate(made(30, seed=5)).accuracy > 0.8

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tests.learn.made import TINY, WORDS, planted, with_training
+from tests.learn.made import TELLING, TINY, WORDS, planted, with_training
 from tests.learn.test_streamed import SCHEMA as STREAMED
 from tests.learn.test_streamed import made, written
 from tests.processes import side_by_side
@@ -35,6 +35,7 @@ from kvec.words.schema import Field, Schema
 SCHEMA = Schema(values=(Field("sign", kind="categorical"),), labels=("app",))
 STILL = replace(TINY, encoder=replace(TINY.encoder, dropout=0.0, hide=0.1))
 CASES: dict[str, Config] = {
+    "every": with_training(STILL, epochs=2, class_weights="balanced", **TELLING),
     "expected": with_training(STILL, epochs=2, class_weights="balanced"),
     "error": with_training(STILL, epochs=2, policy_cost="error", delay="items", lengths="early"),
     "sampled": with_training(STILL, epochs=2, objective="paper", exploration=0.1, beta=0.1),

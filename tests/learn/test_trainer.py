@@ -12,19 +12,19 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tests.learn.made import RULE, TINY, fresh, trained, with_training
+from tests.learn.made import OBJECTIVES, RULE, TELLING, TINY, fresh, trained, with_training
 from tests.properties.strategies import VOCABULARY, Arrival, encode, frame_of, small_network
 from torch import Tensor
 
 from kvec.decide.halting import decision_table
 from kvec.decide.scoring import score
 from kvec.learn import supply, trainer
-from kvec.learn.run import Run, restore_run, run_state
+from kvec.learn.run import Run, best_of, patient_from, restore_run, run_state
 from kvec.learn.supply import class_weights, count_classes, delay
 from kvec.learn.trainer import Step, delay_cost_at, learning_rate
 from kvec.learn.validating import traces, validate
 from kvec.tangle.batch import plan_batches
-from kvec.words.config import Config, Deciding, Training
+from kvec.words.config import Deciding, Training
 
 
 def without_time(history: list[dict[str, float]]) -> list[dict[str, float]]:
@@ -57,13 +57,15 @@ def test_the_papers_objective_learns_too() -> None:
     assert losses[-1] < losses[0]
 
 
-def test_history_has_every_term_and_measure() -> None:
-    run = trained(with_training(epochs=2))
+@pytest.mark.parametrize("objective", ["every", "expected"])
+def test_history_has_every_term_and_measure(objective: str) -> None:
+    run = trained(with_training(epochs=2, **OBJECTIVES[objective]))
     assert [record["epoch"] for record in run.history] == [1, 2]
     for record in run.history:
         assert set(record) == {
             "epoch", "loss", "classification", "policy", "lateness", "every", "baseline", "rate", "threshold",
             "accuracy", "earliness", "hm", "end_accuracy", "word_earliness", "word_hm", "seconds",
+            *(["unseen"] if objective == "every" else []),
         }  # fmt: skip
         assert all(np.isfinite(value) for value in record.values())
         a, e = record["accuracy"], record["earliness"]
@@ -89,9 +91,9 @@ def test_every_batch_is_told_to_the_listener() -> None:
 FULL = replace(TINY, encoder=replace(TINY.encoder, dropout=0.2, hide=0.1))
 
 
-@pytest.mark.parametrize("objective", ["expected", "paper"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_same_seed_same_result(objective: str) -> None:
-    config = with_training(FULL, epochs=2, objective=objective)
+    config = with_training(FULL, epochs=2, **OBJECTIVES[objective])
     torch.manual_seed(11)
     one = trained(config)
     torch.manual_seed(22)  # whatever happened before has no say
@@ -136,9 +138,9 @@ def kill_after(epoch: int, keep: Callable[[Run], None] = lambda run: None) -> Ca
     return listener
 
 
-@pytest.mark.parametrize("objective", ["expected", "paper"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_killed_run_ends_where_the_unbroken_one_ends(objective: str) -> None:
-    config = with_training(FULL, epochs=3, objective=objective)
+    config = with_training(FULL, epochs=3, **OBJECTIVES[objective])
     unbroken = trained(config)
     saved: dict[str, Any] = {}
 
@@ -180,6 +182,16 @@ def test_the_best_epoch_is_kept_and_patience_ends() -> None:
     best = snapshots[3:][int(run.best_record["epoch"]) - 1]
     assert all(torch.equal(v, best[k]) for k, v in run.network.state_dict().items())
     assert run.best_record["hm"] == max(record["hm"] for record in run.history)
+
+
+def test_where_only_the_classifier_learns_the_epoch_of_least_loss_is_kept() -> None:
+    run = trained(with_training(epochs=30, patience=2, learning_rate=0.0, **TELLING))
+    assert run.epoch == 3, "patience does not wait for λ, which is not there"
+    records = [{"epoch": i, "hm": hm, "accuracy": hm} for i, hm in enumerate((0.9, 0.2, 0.5))]
+    assert best_of(records)["epoch"] == 0
+    assert best_of([r | {"unseen": loss} for r, loss in zip(records, (3.0, 1.0, 1.0), strict=True)])["epoch"] == 2
+    settings = Training(settle=0.3, epochs=10)
+    assert patient_from(settings) == 0 and patient_from(replace(settings, objective="expected")) == 3
 
 
 def test_minutes_end_a_run_after_the_epoch_that_passes_them() -> None:
@@ -262,7 +274,7 @@ def test_validation_measures_the_decisions(is_tuned: bool) -> None:
         for _ in range(6)
     ]
     tangles, network = encode(frame_of(*arrivals)), small_network()
-    config = Config(deciding=Deciding(threshold=None if is_tuned else 0.55))
+    config = replace(TINY, deciding=Deciding(threshold=None if is_tuned else 0.55))
     record = validate(network, tangles, config)
     assert is_tuned or record["threshold"] == 0.55
     table = decision_table(tangles, VOCABULARY, score(network, tangles, RULE), record["threshold"])

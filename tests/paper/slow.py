@@ -250,6 +250,12 @@ def enumerated_stops(halt: Sequence[float]) -> list[tuple[float, int]]:
     return result
 
 
+def slow_every(costs: Sequence[float], is_early: bool = False) -> float:
+    """The mean cost of a sequence over its lengths, the n-th counted by 1/n where these are to count early."""
+    weight = [1 / n if is_early else 1.0 for n in range(1, len(costs) + 1)]
+    return sum(w * c for w, c in zip(weight, costs, strict=True)) / sum(weight)
+
+
 def slow_expected(
     sequences: Sequence[tuple[Sequence[float], Sequence[float], Sequence[float]]], delay_cost: float, floor: float,
     is_early: bool = False,
@@ -258,9 +264,7 @@ def slow_expected(
     total = 0.0
     for halt, cost, delay in sequences:
         expected = sum(p * (cost[i] + delay_cost * delay[i]) for p, i in enumerated_stops(halt))
-        weight = [1 / n if is_early else 1.0 for n in range(1, len(cost) + 1)]
-        every = sum(w * c for w, c in zip(weight, cost, strict=True)) / sum(weight)
-        total += (1 - floor) * expected + floor * every
+        total += (1 - floor) * expected + floor * slow_every(cost, is_early)
     return total / len(sequences)
 
 

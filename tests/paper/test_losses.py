@@ -1,4 +1,4 @@
-"""Both objectives against loops over sequences, items and actions (§IV-E)."""
+"""All objectives against loops over sequences, items and actions (§IV-E)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.paper.slow import (
     SlowEpisode,
     enumerated_stops,
     slow_cross_entropy,
+    slow_every,
     slow_expected,
     slow_paper,
     slow_stopping,
@@ -24,6 +25,7 @@ from kvec.learn.losses import (
     Layout,
     cross_entropy,
     error_probability,
+    every_terms,
     expected_terms,
     expected_total,
     paper_terms,
@@ -73,6 +75,26 @@ def test_stopping_probabilities_of_certain_policies() -> None:
     assert stop.tolist() == [0, 1, 0, 0, 1, 1]
     (stop * torch.arange(6)).sum().backward()
     assert halt.grad is not None and halt.grad.isfinite().all()
+
+
+@given(LENGTHS, SEEDS, st.booleans(), st.booleans())
+def test_the_objective_at_every_length_is_the_mean_over_lengths(
+    lengths: list[int], seed: int, is_weighted: bool, is_early: bool
+) -> None:
+    lengths = [*lengths, 2]
+    outputs, labels, layout = random_outputs(lengths, seed, classes=(3, 2))
+    labels[0, 1] = labels[-1] = -1  # one column of the first sequence is not known, and nothing of the last
+    weights = [torch.tensor([0.5, 2.0, 1.0]), torch.tensor([1.5, 0.25])] if is_weighted else None
+    slow = 0.0
+    for s in range(len(lengths) - 1):
+        for column, logits in enumerate(outputs.classes):
+            truth = int(labels[s, column])
+            weight = float(weights[column][truth]) if weights else 1.0
+            losses = [slow_cross_entropy(row, truth, weight) for row in pieces(logits, lengths)[s]]  # type: ignore[arg-type]
+            slow += slow_every(losses, is_early) / (len(lengths) - 1)
+    terms = every_terms(outputs, labels, layout, weights, "early" if is_early else "even")
+    assert float(terms.every) == pytest.approx(slow, rel=1e-10)
+    assert [float(term) for term in (terms.classification, terms.policy, terms.lateness, terms.baseline)] == [0] * 4
 
 
 @given(LENGTHS, SEEDS, st.floats(0, 3), st.floats(0, 1), st.booleans(), st.booleans())

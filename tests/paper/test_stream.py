@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.paper.slow_stream import SlowStream
 from tests.properties.stories import (
+    DROPPING,
     LIMITS,
     MODEL,
     Choice,

@@ -99,7 +99,7 @@ ALONE = small_network(replace(SMALL, use_membership=False, use_time=False))
 @given(tangled(), st.sampled_from([1, 2, 100]))
 def test_without_value_correlation_a_sequence_is_as_if_alone(arrivals: list[Arrival], own: int) -> None:
     tangles = encode(frame_of(arrivals))
-    rule = make_rule(Visibility(own=own, use_value_correlation=False))
+    rule = make_rule(Visibility("paper", own=own, use_value_correlation=False))
     together = by_item(ALONE, tangles, rule)
     for s in range(tangles.n_sequences):
         mine = np.flatnonzero(tangles.sequences.sequence == s)

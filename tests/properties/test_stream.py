@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties.stories import DROPPING
 
 from kvec.decide.deployed import Deployed
 from kvec.decide.halting import decision_table, first_halts

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.stories import (
+    DROPPING,
     LIMITS,
     MODEL,
     Choice,

@@ -19,10 +19,10 @@ def tangle_of(*rows: tuple[int, int | None, str]) -> Tangles:
     )
 
 
-def seen(tangles: Tangles, i: int, **settings: object) -> list[int]:
+def seen(tangles: Tangles, i: int, rule: str = "paper", **settings: object) -> list[int]:
     """What item i sees, in the order of the list."""
-    rule = make_rule(Visibility(**settings))  # type: ignore[arg-type]
-    return rule.look(tangles, 0, i, i + 1).of(0).tolist()
+    shown = make_rule(Visibility(rule, **settings))  # type: ignore[arg-type]
+    return shown.look(tangles, 0, i, i + 1).of(0).tolist()
 
 
 A, B, C = 0, 1, 2
@@ -89,10 +89,10 @@ def test_second_tangle_never_reaches_into_the_first() -> None:
 
 
 def test_make_rule() -> None:
-    assert make_rule(Visibility()) == PaperRule(1024, 128, 64)
+    assert make_rule(Visibility()) == TypedRule(1024, 128, 64, 64)
     assert make_rule(Visibility(rule="window", window=256)) == WindowRule(256)
-    assert make_rule(Visibility(rule="typed")) == TypedRule(1024, 128, 64, 64)
-    assert make_rule(Visibility(use_key_correlation=False)) == PaperRule(1024, 0, 64)
+    assert make_rule(Visibility(rule="paper")) == PaperRule(1024, 128, 64)
+    assert make_rule(Visibility("paper", use_key_correlation=False)) == PaperRule(1024, 0, 64)
 
 
 @pytest.mark.parametrize("n", [50_000])
@@ -100,7 +100,7 @@ def test_lists_of_a_long_tangle_stay_short(n: int) -> None:
     """All items of one value: every one matches all others, and still sees no more than 1 + U + V."""
     arrivals = [Arrival(i % 3, 1, "in" if i % 7 else "out", 0.0, 0.0, 1.0, False) for i in range(500)]
     tangles = encode(frame_of(arrivals * (n // 500)), match=("size",))
-    found = make_rule(Visibility(window=256, own=5, others=7)).look(tangles, 0, 0, n)
+    found = make_rule(Visibility("paper", window=256, own=5, others=7)).look(tangles, 0, 0, n)
     counts = np.diff(found.starts)
     assert counts.max() == 1 + 5 + 7
     assert (np.repeat(np.arange(n), counts) - found.items).max() < 256

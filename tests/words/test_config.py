@@ -35,7 +35,9 @@ def test_unknown_preset() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_round_trip_through_plain_data(name: str) -> None:
-    config = PRESETS[name].override(["training.delay_cost=0.25", "encoder.use_time=false"])
+    config = PRESETS[name].override(
+        ["training.delay_cost=0.25", "training.objective=expected", "encoder.use_time=false"]
+    )
     assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
@@ -64,7 +66,7 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
         ("encoder.blocks=3", "encoder.blocks", 3),
         (" encoder.blocks = 3 ", "encoder.blocks", 3),
         ("training.learning_rate=1e-2", "training.learning_rate", 0.01),
-        ("training.floor=1", "training.floor", 1.0),
+        ("training.clip=2", "training.clip", 2.0),
         ("visibility.use_key_correlation=false", "visibility.use_key_correlation", False),
         ("visibility.use_key_correlation=True", "visibility.use_key_correlation", True),
         ("training.objective=paper", "training.objective", "paper"),
@@ -79,6 +81,10 @@ def test_override(given: str, name: str, value: object) -> None:
 
 def test_later_overrides_win() -> None:
     assert Config().override(["encoder.blocks=3", "encoder.blocks=4"]).encoder.blocks == 4
+
+
+def test_overrides_need_no_order() -> None:
+    assert Config().override(["encoder.knots=9", "training.objective=expected"]).encoder.knots == 9
 
 
 @pytest.mark.parametrize(
@@ -104,6 +110,15 @@ def test_later_overrides_win() -> None:
         ({"training": {"epochs": 0}}, r"training.epochs is 0; it must be at least 1"),
         ({"visibility": {"window": 0}}, r"visibility.window is 0; it must be at least 1"),
         ({"deciding": {"threshold": 2}}, r"deciding.threshold is 2.0; it must be at most 1"),
+        (
+            {"encoder": {"knots": 9}},
+            r"knots is 9, but with training.objective=every .*; set training.objective=expected",
+        ),
+        (
+            {"encoder": {"knots": 9}, "training": {"objective": "paper"}},
+            r"knots is 9, but with training.objective=paper",
+        ),
+        ({"deciding": {"after_halt": "drop"}}, r"training.objective=every has none; set training.objective=expected"),
         ({"encoder": {"width": 30}}, r"encoder.width \(30\) must be a multiple of encoder.heads \(4\)"),
     ],
     ids=lambda value: str(value)[:40],
