@@ -61,7 +61,7 @@ class KVEC:
     """Early classifier of tangled key-value sequences.
 
     Any setting of `kvec.Config` is a parameter by its own name (`visibility` stands for `visibility.rule`):
-    `KVEC(width=64, blocks=2, objective="expected", seed=1)`. What is not given comes from `preset`.
+    `KVEC(width=64, blocks=2, epochs=6, seed=1)`. What is not given comes from `preset`.
     `schema` names the columns (a `Schema`, a mapping as in its TOML, or None: found beside the data, or guessed).
     `pretrained` gives value embeddings to start from: {field: {value: vector}}.
     `verbose` shows the training as the command line does: a line per epoch, and a bar where there is a terminal.

@@ -81,7 +81,7 @@ def _made(folder: Path, minutes: float, console: Console) -> tuple[KVEC, Table]:
         f"   {n_items['train']:,} packets to learn from, {n_items['unseen']:,} to be tried on. Most flows show their\n"
         "   application early; some only by resuming an earlier flow of the same link; some late.\n"
     )
-    console.print("[bold]2. A small model[/bold] learns to tell them, and when to stop reading.")
+    console.print("[bold]2. A small model[/bold] learns to tell them; when to stop reading is settled afterwards.")
     config = Config.preset("small").override([*SETTINGS, f"training.minutes={minutes}"])
     model = KVEC.from_config(config, schema=DEMO_SCHEMA)
     try:

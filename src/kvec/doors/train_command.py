@@ -31,7 +31,7 @@ def train(
     ],
     flags: SchemaFlags,
     validation: Annotated[
-        Path | None, Option(metavar="FILE", help="Choose the best epoch and θ on these sequences.")
+        Path | None, Option(metavar="FILE", help="Choose the best epoch and what halts on these sequences.")
     ] = None,
     test: Annotated[Path | None, Option(metavar="FILE", help="Evaluate on these sequences at the end.")] = None,
     split: Annotated[
