@@ -13,11 +13,11 @@ from kvec.decide.scoring import score
 from kvec.read.rows import read_table
 from kvec.read.synthetic import SYNTHETIC_SCHEMA, planted_tangles
 from kvec.reproduce.datasets import Parts
-from kvec.reproduce.trainings import START, TRAININGS
+from kvec.reproduce.plan import start
+from kvec.reproduce.trainings import TRAININGS
 from kvec.tangle.tangles import encode_tangles
 from kvec.tangle.visibility import make_rule
 from kvec.tangle.vocabulary import Vocabulary
-from kvec.words.config import Config
 
 TABLE = read_table(planted_tangles(4, keys=3, seed=1), SYNTHETIC_SCHEMA)
 NETWORKS = [name for name, training in TRAININGS.items() if not training.classifier]
@@ -27,7 +27,7 @@ TINY = ("encoder.width=16", "encoder.heads=2", "encoder.feed_forward=32", "encod
 def scored(name: str, frame: pl.DataFrame) -> tuple[pl.DataFrame, Scores]:
     """Keys in the order of the scores, and what an untrained network of this training says."""
     training = TRAININGS[name]
-    config = Config().override([*TINY, *START, *training.settings])
+    config = start().override([*TINY, *training.settings])
     whole, _, part = Parts(TABLE.frame, TABLE.frame, frame, TABLE.schema).arranged(0, training.is_alone)
     vocabulary = Vocabulary.fit(whole, TABLE.schema)
     torch.manual_seed(0)

@@ -15,9 +15,9 @@ from kvec.read.rows import read_table
 from kvec.read.synthetic import SYNTHETIC_SCHEMA, planted_tangles
 from kvec.report.curves import Traces, accuracy_at_end, stop_at_threshold
 from kvec.reproduce.datasets import Parts
-from kvec.reproduce.trainings import START, TRAININGS
+from kvec.reproduce.plan import start
+from kvec.reproduce.trainings import TRAININGS
 from kvec.tangle.tangles import encode_tangles
-from kvec.words.config import Config
 
 SMALL = (
     "encoder.width=32", "encoder.heads=2", "encoder.feed_forward=64", "encoder.fusion=32", "encoder.dropout=0",
@@ -31,7 +31,7 @@ def scored(name: str, case: str, *settings: str) -> tuple[Trained, Traces, pl.Da
     parts = Parts(*(read_table(frame, SYNTHETIC_SCHEMA).frame for frame in made), SYNTHETIC_SCHEMA)
     training = TRAININGS[name]
     train, validation, test = parts.arranged(0, training.is_alone)
-    config = Config().override([*START, *training.settings, *SMALL, *settings])
+    config = start().override([*training.settings, *SMALL, *settings])
     model = fit_model(
         train, validation, parts.schema, config, torch.device("cpu"), {}, None, Progress(), training.network
     )

@@ -9,10 +9,9 @@ from tests.reproduce.fake import profile
 
 from kvec.reproduce.datasets import MADE, NAMES, PLANTED
 from kvec.reproduce.experiments import BEYOND, EXPERIMENTS, Names, Plan, plan_cells, read_experiment, read_experiments
-from kvec.reproduce.plan import PROFILES, RECIPES, read_profile
+from kvec.reproduce.plan import PROFILES, RECIPES, read_profile, start
 from kvec.reproduce.trainings import TRAININGS, read_tuned
 from kvec.reproduce.trainings import settings_of as tuned_settings_of
-from kvec.words.config import Config
 from kvec.words.errors import SettingError
 
 settings_of = partial(tuned_settings_of, tuned=read_tuned())
@@ -42,7 +41,7 @@ def test_all_experiments_can_be_planned_together(name: str) -> None:
     assert not plan.missing
     assert all(each.title and each.reproduces for each in experiments)
     for overrides in {cell.overrides for cell in plan.cells}:
-        Config().override(overrides)
+        start().override(overrides)
     for each in experiments:
         alone = plan_cells([each], read_profile(name), ALL.datasets, settings_of)
         assert alone.cells or alone.statistics, f"{each.name} has nothing in {name}"

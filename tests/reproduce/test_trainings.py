@@ -8,9 +8,10 @@ import pytest
 
 from kvec.decide.triggers.catalogue import TRIGGERS
 from kvec.reproduce.learners import LEARNERS
+from kvec.reproduce.plan import start
 from kvec.reproduce.trainings import TRAININGS, read_tuned, settings_of
 from kvec.reproduce.tuning import SPACES
-from kvec.words.config import PRESETS, Config
+from kvec.words.config import PRESETS
 from kvec.words.errors import SettingError
 
 
@@ -18,14 +19,15 @@ from kvec.words.errors import SettingError
 def test_every_training_can_be_made(name: str) -> None:
     training = TRAININGS[name]
     for preset in PRESETS:
-        config = Config.preset(preset).override(settings_of(name, {}))
+        config = start(preset).override(settings_of(name, {}))
         assert (config.training.objective == "paper") == training.is_sampled
     assert set(training.triggers) <= set(TRIGGERS)
     assert training.has_policy or training.triggers, "there must be a way to halt"
     if training.classifier:
         assert training.classifier in LEARNERS and not training.settings, "a network's settings say nothing to it"
         return
-    assert training.has_policy or config.training.floor == 1, "without a policy only the classifier learns"
+    is_told = config.training.objective == "every" or config.training.floor == 1
+    assert training.has_policy or is_told, "without a policy only the classifier learns"
     assert not training.is_alone or not config.encoder.use_membership
 
 
@@ -47,7 +49,7 @@ def test_rivals_of_one_kind_are_searched_alike() -> None:
 def test_tuned_settings_that_kvec_brings_along_can_be_used() -> None:
     tuned = read_tuned()
     for name in TRAININGS:
-        assert Config().override(settings_of(name, tuned))
+        assert start().override(settings_of(name, tuned))
 
 
 def test_what_sets_a_training_apart_stays() -> None:

@@ -25,7 +25,7 @@ from kvec.doors.cli import run
 from kvec.reproduce import paces, tuning
 from kvec.reproduce.datasets import Parts, read_parts
 from kvec.reproduce.paces import PLACE
-from kvec.reproduce.plan import Sizes
+from kvec.reproduce.plan import Sizes, start
 from kvec.reproduce.trainings import TRAININGS, read_tuned, settings_of
 from kvec.reproduce.tuning import SPACES, Trial, tune, tune_all, write_tuning
 from kvec.words.config import Config
@@ -58,7 +58,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> Tried:
 
 
 def standing(name: str) -> dict[str, str]:
-    config = Config().override(TRAININGS[name].settings)
+    config = start().override(TRAININGS[name].settings)
     return {setting: str(config.get(setting)) for setting in SPACES[name]}
 
 
@@ -409,6 +409,6 @@ def test_what_is_written_is_read_as_the_settings_of_a_training(tmp_path: Path) -
     for name in ("srn", "srn-all"):
         changed = set(settings_of(name, tuned)) - set(settings_of(name, {}))
         assert changed == {"training.learning_rate=0.000512", "training.weight_decay=1e-05"}
-        assert Config().override(settings_of(name, tuned)).training.weight_decay == 1e-5
+        assert start().override(settings_of(name, tuned)).training.weight_decay == 1e-5
     assert {"training.returns=sum", "training.policy_gradient=all"} <= set(settings_of("earliest", tuned))
     assert settings_of("kvec", tuned) == settings_of("kvec", {})

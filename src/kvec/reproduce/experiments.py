@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from kvec.reproduce.plan import RECIPES, Cell, Profile
+from kvec.reproduce.plan import RECIPES, Cell, Profile, start
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
 from kvec.words.plain import read_toml, require_group, require_known
@@ -147,7 +147,7 @@ def _cells(
         named = run.setting
         if value is not None and run.relative_to:
             named = f"{run.setting}/{run.relative_to.rpartition('.')[2]}"
-            stands = Config.preset(profile.sizes[base].preset).override(given).get(run.relative_to)
+            stands = start(profile.sizes[base].preset).override(given).get(run.relative_to)
             given.append(f"{run.setting}={_plain(value * stands)}")
         elif value is not None:
             given.append(f"{run.setting}={_plain(value)}")
@@ -176,9 +176,9 @@ def _run(given: Any, names: Names, where: str) -> Run:
             raise SettingError(f"{where}: values are finite numbers, not {value!r}")
         for name in (setting, relative_to):
             group, _, entry = name.partition(".")
-            Config.from_dict({group: {entry: value}} if name else {}, where)
+            Config.from_dict({group: {entry: value}} if name else {}, where, start())
     settings = require_group(plain.get("settings", {}), "settings", where)
-    Config.from_dict(settings, where)
+    Config.from_dict(settings, where, start())
     seeds = _list(plain, "seeds", where)
     if not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
         raise SettingError(f"{where}: seeds are whole numbers from 0, not {seeds}")

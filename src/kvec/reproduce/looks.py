@@ -51,7 +51,7 @@ LOOKS: dict[str, Look] = {
     "kvec-typed-every-calimera": Look("KVEC (typed, every length, CALIMERA)", GREEN, ">", LONG),
     "kvec-typed-every-induction": Look("KVEC (typed, every length, induction)", GREEN, "p", SOLID),
     "kvec-alone-every": Look("KVEC (own items alone, every length)", ORANGE, "v", DASHED),
-    "kvec-hidden-every": Look("KVEC (every length, half of the values hidden)", BLUE, "o", SOLID),
+    "kvec-hidden-every": Look("KVEC (every length, half of the values hidden)", SKY, "o", SOLID),
     "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
     "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
     "kvec-calibrated": Look("KVEC (calibrated)", GREEN, "<", LONG),

@@ -105,6 +105,13 @@ class Profile:
         return replace(sizes, epochs=round(cell.time * sizes.epochs))
 
 
+def start(preset: str = "small") -> Config:
+    """What all trainings begin with, whatever kvec's own defaults are: finished cells stay as they were."""
+    return Config.preset(preset).override([
+        "visibility.rule=paper", "training.objective=expected", "training.lengths=even", "training.batch=64",
+    ])  # fmt: skip
+
+
 def short(facts: Any) -> str:
     """A digest of plain facts in a few letters."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
@@ -125,7 +132,7 @@ def read_profile(name: str, path: Path = RECIPES / "profiles.toml") -> Profile:
         seeds[dataset] = tuple(entries.pop("seeds", (0,)))
         given = require_group(entries.pop("settings", {}), "settings", where)
         settings[dataset] = tuple(f"{name}={value}" for name, value in given.items())
-        Config().override(settings[dataset])
+        start().override(settings[dataset])
         sizes[dataset] = Sizes(**entries)
         require_choice(sizes[dataset].preset, PRESETS, f"preset of {dataset} in {where}")
         if sizes[dataset].folds and not set(seeds[dataset]) <= set(range(sizes[dataset].folds)):

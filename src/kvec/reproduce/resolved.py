@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from kvec.reproduce.plan import Cell, Sizes, short
-from kvec.reproduce.trainings import START, TRAININGS, Training
+from kvec.reproduce.plan import Cell, Sizes, short, start
+from kvec.reproduce.trainings import TRAININGS, Training
 from kvec.words.config import Config
 
 # what an epoch costs does not depend on them: one pace holds for all of their values
@@ -20,8 +20,8 @@ FREE_OF_ENCODER = ("dropout", "hide")
 
 def cell_config(cell: Cell, sizes: Sizes, training: Training, keys_per_tangle: float = 1.0) -> Config:
     """The settings of a cell; a batch of sequences alone holds as many of them as one of tangles."""
-    config = Config.preset(sizes.preset).override([
-        *START, *training.settings, *cell.overrides, f"training.seed={cell.seed}", f"training.epochs={sizes.epochs}",
+    config = start(sizes.preset).override([
+        *training.settings, *cell.overrides, f"training.seed={cell.seed}", f"training.epochs={sizes.epochs}",
         f"training.patience={sizes.epochs}",
     ])  # fmt: skip
     if not training.is_alone:

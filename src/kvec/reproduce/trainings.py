@@ -9,6 +9,7 @@ from typing import Any
 
 from kvec.decide.model import Network
 from kvec.decide.rivals import Confident, Recurrent, Sure, Transformer
+from kvec.reproduce.plan import start
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
 from kvec.words.plain import read_toml, require_choice, require_group, require_known
@@ -16,9 +17,6 @@ from kvec.words.plain import read_toml, require_choice, require_group, require_k
 TUNED = Path(__file__).with_name("recipes") / "tuned.toml"
 REINFORCE = (
     "training.objective=paper", "training.returns=final", "training.policy_gradient=head", "training.keep=last",
-)  # fmt: skip
-START = (  # what all trainings begin with, whatever kvec's own defaults are: finished cells stay as they were
-    "visibility.rule=paper", "training.objective=expected", "training.lengths=even", "training.batch=64",
 )  # fmt: skip
 EVERY_LENGTH = ("training.floor=1",)  # nothing but the classifier learns, as by the objective `every`
 ALONE = ("encoder.use_membership=false",)
@@ -119,7 +117,7 @@ def read_tuned(path: Path = TUNED) -> dict[str, dict[str, Any]]:
         for setting, value in require_group(given, name, path.name).items():
             group, dot, entry = setting.partition(".")
             groups.setdefault(group, {}).update({entry: value} if dot else require_group(value, setting, path.name))
-        Config.from_dict(groups, f"{path.name}, [{name}]")
+        Config.from_dict(groups, f"{path.name}, [{name}]", start())
         found[name] = {
             f"{group}.{entry}": value for group, entries in groups.items() for entry, value in entries.items()
         }

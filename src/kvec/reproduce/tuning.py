@@ -18,11 +18,10 @@ from kvec.learn.fitting import Progress, fit_model
 from kvec.learn.run import kept_of
 from kvec.reproduce.datasets import read_parts
 from kvec.reproduce.paces import paced
-from kvec.reproduce.plan import Cell, Outcome, Sizes
+from kvec.reproduce.plan import Cell, Outcome, Sizes, start
 from kvec.reproduce.pool import Finished, run_cells
 from kvec.reproduce.resolved import cell_config
-from kvec.reproduce.trainings import START, TRAININGS
-from kvec.words.config import Config
+from kvec.reproduce.trainings import TRAININGS
 from kvec.words.errors import DataError, KvecError, SettingError
 from kvec.words.extras import need
 
@@ -257,7 +256,7 @@ def _validate(
 
 def _first(name: str, sizes: Sizes) -> list[dict[str, Any]]:
     """What is tried first: all settings as they stand, then every other choice of those that are choices."""
-    config = Config.preset(sizes.preset).override([*START, *TRAININGS[name].settings])
+    config = start(sizes.preset).override(TRAININGS[name].settings)
     stands = {setting: config.get(setting) for setting in SPACES[name]}
     choices = [(setting, choice) for setting, space in SPACES[name].items() for choice in space if _is_choice(space)]
     return [stands, *({setting: choice} for setting, choice in choices if stands[setting] != choice)]
