@@ -27,7 +27,7 @@ def test_curves_say_what_is_better_and_name_both_rules() -> None:
     texts = " ".join(words(draw_curves(made.traces())))
     for phrase in (
         "lower is better",
-        "halting policy, θ =",
+        "the model, θ =",
         "70.0 % right after 20.0 %, HM 0.747",
         "best fixed rule, n =",
     ):

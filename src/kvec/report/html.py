@@ -72,7 +72,7 @@ def write_report(
     dial = "" if delay_cost is None else f", λ = {delay_cost:.3g}"
     by_threshold, by_fixed = curves.threshold_curve(traces), curves.fixed_curve(traces)
     rules = [
-        _rule(traces, n_observed, f"halting policy, {shown_theta(threshold)}{dial}", is_known),
+        _rule(traces, n_observed, f"the model, {shown_theta(threshold)}{dial}", is_known),
         _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}"),
         _rule(traces, traces.length, "every sequence at its end"),
     ]

@@ -43,7 +43,7 @@ _MEASURES = (("hm", "HM", BLUE), ("accuracy", "accuracy", GREEN), ("earliness", 
 def draw_curves(
     thresholds: Curve, fixed: Curve, chosen: tuple[float, float, float], best_fixed: tuple[int, float, float]
 ) -> Figure:
-    """Accuracy against earliness: the halting policy and the fixed-n rule, each with its point.
+    """Accuracy against earliness: the model and the fixed-n rule, each with its point.
 
     `chosen` is (θ, earliness, accuracy), `best_fixed` is (n, earliness, accuracy).
     """
@@ -60,7 +60,7 @@ def draw_curves(
         axes.plot(fixed.earliness, fixed.accuracy, color=VERMILLION, dashes=(4, 2), clip_on=False)
         axes.plot(thresholds.earliness, thresholds.accuracy, color=BLUE, lw=2.2, clip_on=False)
         named = (
-            (chosen, BLUE, "o", 11, f"halting policy, {shown_theta(chosen[0])}"),
+            (chosen, BLUE, "o", 11, f"the model, {shown_theta(chosen[0])}"),
             (best_fixed, VERMILLION, "D", 7, f"best fixed rule, n = {best_fixed[0]}"),
         )
         points = np.array([[late, (right - bottom) / (1 - bottom)] for (_, late, right), *_ in named])
