@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 import kvec
-from kvec.doors.measuring import evaluate_model
+from kvec.doors.measuring import dial_of, evaluate_model
 from kvec.doors.replay import Stage
 from kvec.read.rows import read_table
 from kvec.report.canvas import save
-from kvec.report.curves import fixed_curve, threshold_curve
+from kvec.report.curves import dial_curve, fixed_curve, threshold_curve
 from kvec.report.pictures import draw_curves
 
 HERE = Path(__file__).parent
@@ -39,9 +39,11 @@ def main(demo: Path) -> None:
     (HERE / "replay.svg").write_text(svg, encoding="utf-8")
 
     (found,) = evaluate_model(model, tangles, scores)
-    chosen = (found.threshold, found.halting.earliness, found.halting.accuracy)
+    chosen = (str(model.model_.operating_point), found.halting.earliness, found.halting.accuracy)
     fixed = (found.fixed_n, found.fixed.earliness, found.fixed.accuracy)
-    save(draw_curves(threshold_curve(found.traces), fixed_curve(found.traces), chosen, fixed), HERE / "curves.svg")
+    dial = dial_of(model, tangles, scores)
+    curve = threshold_curve(found.traces) if dial is None else dial_curve(found.traces, dial)
+    save(draw_curves(curve, fixed_curve(found.traces), chosen, fixed), HERE / "curves.svg")
 
 
 def _terminal() -> str:

@@ -10,7 +10,10 @@ import pytest
 from tests.doors.made import Trained
 
 import kvec
-from kvec.doors.measuring import evaluate_model, report_evaluation, to_json, validation_traces
+from kvec.decide.held import held_out
+from kvec.decide.replaying import score_table
+from kvec.doors.measuring import dial_of, evaluate_model, report_evaluation, to_json, validation_traces
+from kvec.learn.retuning import retune
 from kvec.read.rows import read_table
 from kvec.report.curves import best_fixed, stop_at_threshold
 from kvec.report.metrics import accuracy
@@ -47,6 +50,22 @@ def test_the_fixed_rule_is_chosen_on_validation(model: kvec.KVEC, trained: Train
     assert found.halting == model.summary(tangles, model.scores(tangles))
     assert found.whole.earliness == 1
     assert found.without_repeats is None
+
+
+def test_the_curve_of_a_model_with_a_dial_goes_along_it(model: kvec.KVEC, trained: Trained, tmp_path: Path) -> None:
+    turned, tangles = kvec.KVEC(), model.tangles(trained.items)
+    assert dial_of(model, tangles, model.scores(tangles)) is None, "validation has too few sequences for induction"
+    held = held_out(tangles, score_table(model.model_.network, tangles, model.model_.config))
+    turned.model_ = retune(model.model_, held, "induction", {})
+    scores = turned.scores(tangles)
+    dial = dial_of(turned, tangles, scores)
+    assert dial is not None and "λ" in dial.names[0]
+    assert (dial.stops[0] == 1).all() and (dial.stops[-1] == np.diff(tangles.offsets)).all()
+    place = dial.names.index(str(turned.model_.operating_point))
+    found = evaluate_model(turned, tangles, scores)
+    np.testing.assert_array_equal(dial.stops[place], stop_at_threshold(found[0].traces, found[0].threshold))
+    report_evaluation(tmp_path / "report.html", turned, found, "title", "kvec", {}, dial=dial)
+    assert "a point of the dial" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_equal_sequences_have_equal_fingerprints(model: kvec.KVEC, trained: Trained) -> None:

@@ -74,6 +74,14 @@ def test_biases_by_relation_keep_the_noise_of_other_keys_out(planted):
 
 
 @pytest.mark.slow
+def test_what_shows_at_the_end_alone_is_found_by_default():
+    """HM would toss a coin at the first item; an accuracy that is asked for is waited for."""
+    data, held_out, unseen = (synthetic_traffic(n, "late", s, length=60) for n, s in ((400, 1), (60, 2), (100, 3)))
+    found = trained(data, held_out, epochs=4).at(accuracy=0.9).evaluate(unseen)
+    assert found.accuracy > 0.85 and found.earliness > 0.8, found
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "delay_cost", "least", "most"), [("early", 2.0, 2, 12), ("late", 0.5, 50, 60)])
 def test_halting_positions_lie_where_the_signal_is(kind, delay_cost, least, most):
     """At θ = 0.5: a threshold tuned by HM would rather toss a coin at the first item than wait for a late signal."""

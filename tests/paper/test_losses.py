@@ -77,9 +77,9 @@ def test_stopping_probabilities_of_certain_policies() -> None:
     assert halt.grad is not None and halt.grad.isfinite().all()
 
 
-@given(LENGTHS, SEEDS, st.booleans(), st.booleans())
+@given(LENGTHS, SEEDS, st.booleans(), st.booleans(), st.sampled_from([0.0, 0.2, 1.0]))
 def test_the_objective_at_every_length_is_the_mean_over_lengths(
-    lengths: list[int], seed: int, is_weighted: bool, is_early: bool
+    lengths: list[int], seed: int, is_weighted: bool, is_early: bool, ends: float
 ) -> None:
     lengths = [*lengths, 2]
     outputs, labels, layout = random_outputs(lengths, seed, classes=(3, 2))
@@ -91,8 +91,8 @@ def test_the_objective_at_every_length_is_the_mean_over_lengths(
             truth = int(labels[s, column])
             weight = float(weights[column][truth]) if weights else 1.0
             losses = [slow_cross_entropy(row, truth, weight) for row in pieces(logits, lengths)[s]]  # type: ignore[arg-type]
-            slow += slow_every(losses, is_early) / (len(lengths) - 1)
-    terms = every_terms(outputs, labels, layout, weights, "early" if is_early else "even")
+            slow += ((1 - ends) * slow_every(losses, is_early) + ends * losses[-1]) / (len(lengths) - 1)
+    terms = every_terms(outputs, labels, layout, weights, "early" if is_early else "even", ends)
     assert float(terms.every) == pytest.approx(slow, rel=1e-10)
     assert [float(term) for term in (terms.classification, terms.policy, terms.lateness, terms.baseline)] == [0] * 4
 

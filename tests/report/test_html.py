@@ -133,7 +133,7 @@ def test_what_unknown_does_to_the_headline_is_said_beside_it(tmp_path: Path) -> 
     )
     head = " ".join(path.read_text(encoding="utf-8").partition("<main>")[0].split())
     assert "unknown is wrong" in head and f"{(~known).sum()} decisions say that they do not know" in head
-    assert f"there HM at the same θ is {best.hm:.3f}." in head and f"<b>{summary.hm:.3f}</b>" in head
+    assert f"there HM at the same point is {best.hm:.3f}." in head and f"<b>{summary.hm:.3f}</b>" in head
     assert summary.hm < best.hm
     assert "unknown is wrong" not in write(tmp_path / "known.html")
 

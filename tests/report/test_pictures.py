@@ -20,7 +20,7 @@ def draw_curves(traces: curves.Traces) -> str:
     theta, _ = curves.best_threshold(traces)
     n, _ = curves.best_fixed(traces)
     thresholds, fixed = curves.threshold_curve(traces), curves.fixed_curve(traces)
-    return to_svg(pictures.draw_curves(thresholds, fixed, (theta, 0.2, 0.7), (n, 0.3, 0.6)))
+    return to_svg(pictures.draw_curves(thresholds, fixed, (f"θ = {theta:.3g}", 0.2, 0.7), (n, 0.3, 0.6)))
 
 
 def test_curves_say_what_is_better_and_name_both_rules() -> None:

@@ -23,7 +23,7 @@ from kvec.decide.reaching import first_reached, records
 from kvec.decide.targets import COSTS, Target, require_target
 from kvec.words.config import Config
 from kvec.words.errors import SettingError
-from kvec.words.plain import shown_theta
+from kvec.words.plain import shown_point
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ class OperatingPoint:
 
     def __str__(self) -> str:
         """As it is shown."""
-        return shown_theta(self.threshold) + ("" if self.delay_cost is None else f", λ = {self.delay_cost:.3g}")
+        return shown_point(self.threshold, self.delay_cost)
 
 
 def require_turnable(config: Config) -> None:

@@ -155,7 +155,7 @@ def evaluate(
 
     require_place(report, (".html", ".htm"), (data, labels))
     from kvec.doors.doubts import flattering, unknown_values, unlike_streams
-    from kvec.doors.measuring import evaluate_model, report_evaluation, require_truth, to_json
+    from kvec.doors.measuring import dial_of, evaluate_model, report_evaluation, require_truth, to_json
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
@@ -180,7 +180,8 @@ def evaluate(
         say(doubt)
     if report is not None:
         facts = {"data": str(data), "part": part or "all", "sequences": tangles.n_sequences, "items": tangles.n_items}
-        report_evaluation(report, loaded, evaluations, f"{model} on {data}", _command(), facts)
+        dial = dial_of(loaded, tangles, scores)
+        report_evaluation(report, loaded, evaluations, f"{model} on {data}", _command(), facts, dial=dial)
         say(f"the report is in {report}")
     if as_json:
         promised = {} if deployed.promised is None else {"promise": deployed.promised.to_dict()}

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from kvec.decide.checkpoint import require_model_place
-from kvec.doors.measuring import Evaluation, evaluate_model, report_evaluation
+from kvec.doors.measuring import Evaluation, dial_of, evaluate_model, report_evaluation
 from kvec.doors.messages import Stopped
 from kvec.doors.replay import replay
 from kvec.doors.training import early_end
@@ -62,6 +62,7 @@ def run_demo(folder: Path, seconds: float, n_replayed: int, minutes: float) -> N
     report_evaluation(
         folder / "report.html", model, (evaluation,), "kvec demo: made traffic", "kvec demo",
         {"data": "made traffic, unseen", "sequences": tangles.n_sequences, "items": tangles.n_items}, chosen,
+        dial_of(model, tangles, scores),
     )  # fmt: skip
     console.print(_farewell(folder, evaluation, chosen, trained, time.monotonic() - began))
 

@@ -14,13 +14,13 @@ import polars as pl
 
 from kvec import __version__
 from kvec.decide.checkpoint import Trained
-from kvec.decide.held import scores_of
-from kvec.decide.operating import OperatingPoint
+from kvec.decide.held import held_out, scores_of
+from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.scores import Scores
 from kvec.doors.promises import promise_lines, unknown_lines
 from kvec.estimator import KVEC
 from kvec.read.table import Table
-from kvec.report.curves import Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
+from kvec.report.curves import Dial, Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
 from kvec.report.html import write_report
 from kvec.report.metrics import Summary, per_class
 from kvec.report.text import percent, table
@@ -211,9 +211,9 @@ def to_json(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
 
 def report_evaluation(
     path: Path, model: KVEC, evaluations: Sequence[Evaluation], title: str, command: str, data: dict[str, Any],
-    explanations: Sequence[Explanation] = (),
+    explanations: Sequence[Explanation] = (), dial: Dial | None = None,
 ) -> None:  # fmt: skip
-    """Write the HTML report of the first label column; the others are noted in it."""
+    """Write the HTML report of the first label column, along the dial where there is one; others are noted in it."""
     first, *others = evaluations
     notes = [
         f"{each.label}: accuracy {percent(each.halting.accuracy)}, earliness {percent(each.halting.earliness)}, "
@@ -225,11 +225,19 @@ def report_evaluation(
     trained = model.model_
     write_report(
         path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,
-        delay_cost=first.delay_cost, classes=first.classes, fixed_n=first.fixed_n, history=trained.history,
+        delay_cost=first.delay_cost, dial=dial, classes=first.classes, fixed_n=first.fixed_n, history=trained.history,
         settings=trained.config.to_dict(),
         data=data | trained.about, explanations=explanations, notes=notes, command=command, version=__version__,
         is_known=first.is_known,
     )  # fmt: skip
+
+
+def dial_of(model: KVEC, tangles: Tangles, scores: Scores) -> Dial | None:
+    """Where the points of a model's dial, as validation has them, stop these sequences; nothing where θ alone turns."""
+    if scores.knots is None or model.model_.delay_cost is None:
+        return None
+    path, held = Held.of(model.model_.validation).path[::-1], Held.of(held_out(tangles, scores))
+    return Dial(tuple(map(str, path)), np.stack([held.stops(point) for point in path]))
 
 
 def validation_traces(trained: Trained, column: int = 0) -> Traces:

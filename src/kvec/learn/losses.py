@@ -85,14 +85,15 @@ def stopping_probabilities(halt: Tensor, layout: Layout) -> Tensor:
 
 def every_terms(
     outputs: Outputs, labels: Tensor, layout: Layout, weights: list[Tensor] | None = None, lengths: str = "even",
-    count: Count = as_counted,
+    ends: float = 0.0, count: Count = as_counted,
 ) -> Terms:  # fmt: skip
     """The cross entropy at every length of labelled sequences; nothing is learned about halting.
 
-    `lengths` says how the lengths of a sequence count, the n-th by 1/n where they are to count early.
+    `lengths` says how the lengths of a sequence count, the n-th by 1/n where they are to count early; the share `ends`
+    goes to its last item.
     """
     losses = cross_entropy(outputs, labels, layout, weights)
-    every = _mean(losses * length_weights(layout, lengths, losses.dtype), labels, layout, count)
+    every = _mean(losses * length_weights(layout, lengths, losses.dtype, ends), labels, layout, count)
     zero = losses.new_zeros(())
     return Terms(classification=zero, policy=zero, lateness=zero, every=every, baseline=zero)
 
@@ -130,12 +131,15 @@ def _mean(values: Tensor, labels: Tensor, layout: Layout, count: Count, share: T
     return (layout.sum(values) * counted).sum() / count(known.sum()).clamp(min=1)
 
 
-def length_weights(layout: Layout, lengths: str, dtype: torch.dtype) -> Tensor:
-    """(N,) how much each length of a sequence counts, 1 in sum: all alike, or the n-th by 1/n where `early`."""
-    if lengths == "even":
-        return 1 / layout.lengths[layout.rows].to(dtype)
-    weight = 1 / (layout.columns + 1).to(dtype)
-    return weight / layout.sum(weight)[layout.rows]
+def length_weights(layout: Layout, lengths: str, dtype: torch.dtype, ends: float = 0.0) -> Tensor:
+    """(N,) how much each length of a sequence counts, 1 in sum: all alike, or the n-th by 1/n where `early`.
+
+    The share `ends` of it goes to the last.
+    """
+    weight = torch.ones_like(layout.rows, dtype=dtype)
+    if lengths == "early":
+        weight /= layout.columns + 1
+    return (1 - ends) * weight / layout.sum(weight)[layout.rows] + ends * layout.is_last.to(dtype)
 
 
 def error_probability(outputs: Outputs, labels: Tensor, layout: Layout) -> Tensor:

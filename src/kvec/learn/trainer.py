@@ -167,7 +167,7 @@ def train_batch(
 
     def loss(outputs: Outputs) -> tuple[Terms, Tensor]:
         if settings.objective == "every":
-            terms = every_terms(outputs, labels, layout, weights, settings.lengths, together.total)
+            terms = every_terms(outputs, labels, layout, weights, settings.lengths, settings.ends, together.total)
             return terms, terms.every
         if settings.objective == "expected":
             late = delays[torch.from_numpy(batch.items)].to(outputs.halt)

@@ -71,7 +71,8 @@ def unseen(settled: Settled, config: Config) -> float:
         shares = temperatures.apply(known.probabilities, known.place)
         losses = -logs_of(shares[np.arange(len(shares)), np.repeat(known.truth, known.length)])
         layout = Layout.of(torch.from_numpy(known.length))
-        losses *= length_weights(layout, config.training.lengths, torch.float64).numpy()
+        settings = config.training
+        losses *= length_weights(layout, settings.lengths, torch.float64, settings.ends).numpy()
         if config.training.class_weights == "balanced":
             counts = np.bincount(known.truth)
             losses *= np.repeat((len(known.truth) / (counts * (counts > 0).sum()).clip(1))[known.truth], known.length)

@@ -60,10 +60,18 @@ class Traces:
 
 
 @dataclass(frozen=True)
+class Dial:
+    """Points of a dial that is more than a threshold, from early to late."""
+
+    names: tuple[str, ...]
+    stops: Ints  # (M, S) items seen of each sequence at each point
+
+
+@dataclass(frozen=True)
 class Curve:
     """Points of a trade-off, from early to late."""
 
-    setting: Floats  # the threshold θ, or the fixed number of items
+    setting: Floats  # the threshold θ, the fixed number of items, or the place on a dial
     earliness: Floats  # lower is better
     accuracy: Floats
     hm: Floats
@@ -103,6 +111,13 @@ def threshold_curve(traces: Traces, thetas: ArrayLike | None = None) -> Curve:
     wanted = np.linspace(curve.earliness[0], curve.earliness[-1], MOST_POINTS)
     kept = np.unique(np.searchsorted(curve.earliness, wanted, side="left").clip(max=curve.setting.size - 1))
     return _points(curve, kept, curve.setting[kept])
+
+
+def dial_curve(traces: Traces, dial: Dial) -> Curve:
+    """The trade-off over the points of a dial."""
+    late = np.mean(dial.stops / traces.length, axis=1)
+    right = np.array([np.mean(traces.decided(stop)[0] == traces.truth) for stop in dial.stops])
+    return Curve(np.arange(len(late), dtype=np.float64), late, right, harmonic_means(right, late))
 
 
 def best_threshold(traces: Traces) -> tuple[float, float]:

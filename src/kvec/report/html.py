@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from kvec.report import canvas, curves, metrics, pictures
 from kvec.report.canvas import need, to_svg, write_whole
-from kvec.report.curves import Traces
+from kvec.report.curves import Dial, Traces
 from kvec.report.metrics import NAMES, Ints, Summary, harmonic_mean
 from kvec.report.portrait import draw_explanation
 from kvec.report.text import percent
 from kvec.report.trust import trust
 from kvec.words.errors import DataError
 from kvec.words.explanation import Explanation
-from kvec.words.plain import shown_theta
+from kvec.words.plain import shown_point, shown_theta
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +42,7 @@ def write_report(
     traces: Traces,
     threshold: float,
     delay_cost: float | None = None,
+    dial: Dial | None = None,
     classes: Sequence[str],
     fixed_n: int | None = None,
     history: Sequence[Mapping[str, Any]] = (),
@@ -56,6 +57,7 @@ def write_report(
 ) -> None:
     """Write the report of a model whose sequences halt at `threshold`, and whose dial, if any, is at `delay_cost`.
 
+    The curve is that of `dial`, or of thresholds where there is none.
     `fixed_n` is the rival rule if it was chosen elsewhere (on validation data); else the best on these very sequences.
     `is_known` tells which decisions say that they know, where some do not.
     """
@@ -69,17 +71,18 @@ def write_report(
     trusted = trust(traces, threshold)
     ratios = n_observed / traces.length
     n = fixed_n or curves.best_fixed(traces)[0]
-    dial = "" if delay_cost is None else f", λ = {delay_cost:.3g}"
-    by_threshold, by_fixed = curves.threshold_curve(traces), curves.fixed_curve(traces)
+    chosen = shown_point(threshold, delay_cost)
+    by_model = curves.threshold_curve(traces) if dial is None else curves.dial_curve(traces, dial)
+    by_fixed = curves.fixed_curve(traces)
     rules = [
-        _rule(traces, n_observed, f"the model, {shown_theta(threshold)}{dial}", is_known),
+        _rule(traces, n_observed, f"the model, {chosen}", is_known),
         _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}"),
         _rule(traces, traces.length, "every sequence at its end"),
     ]
     drawn = {
         "curves": pictures.draw_curves(
-            by_threshold, by_fixed,
-            (threshold, rules[0]["earliness"], _rule(traces, n_observed, "")["accuracy"]),
+            by_model, by_fixed,
+            (chosen, rules[0]["earliness"], _rule(traces, n_observed, "")["accuracy"]),
             (n, rules[1]["earliness"], rules[1]["accuracy"]),
         ),
         "earliness": pictures.draw_earliness(ratios, is_right),
@@ -107,7 +110,8 @@ def write_report(
         rules=rules,
         gain=_gain(traces, n_observed, curves.stop_at_fixed(traces, n), n_classes, draws, is_known),
         is_fixed_given=fixed_n is not None,
-        points=_points(traces, by_threshold, by_fixed, threshold),
+        points=_points(traces, by_model, by_fixed, (chosen, n_observed), dial),
+        has_dial=dial is not None,
         by_class=sorted(occurring, key=lambda row: -row[1].support),
         pictures={name: _inline(figure, name) for name, figure in drawn.items()},
         portraits=[_inline(draw_explanation(one), f"explanation-{i}") for i, one in enumerate(explanations, start=1)],
@@ -164,19 +168,26 @@ def _gain(
     return {"point": point, "low": low, "high": high}
 
 
-def _points(traces: Traces, by_threshold: curves.Curve, by_fixed: curves.Curve, chosen: float) -> list[dict[str, Any]]:
-    """Rows of the table of operating points: the chosen θ, and the latest within each of a few limits."""
-    thetas = {chosen}
-    for stop in STOPS:
-        within = np.flatnonzero(by_threshold.earliness <= stop)
-        if within.size:
-            thetas.add(float(by_threshold.setting[within[-1]]))
+def _points(
+    traces: Traces, by_model: curves.Curve, by_fixed: curves.Curve, chosen: tuple[str, Ints], dial: Dial | None
+) -> list[dict[str, Any]]:
+    """Rows of the table of operating points: the chosen one, and the latest within each of a few limits."""
+    stops = dict([chosen])
+    for limit in STOPS:
+        for place in np.flatnonzero(by_model.earliness <= limit)[-1:]:
+            theta = float(by_model.setting[place])
+            name, stop = (
+                (shown_theta(theta), curves.stop_at_threshold(traces, theta))
+                if dial is None
+                else (dial.names[place], dial.stops[place])
+            )
+            stops.setdefault(name, stop)
     rows = []
-    for theta in sorted(thetas):
-        row = _rule(traces, curves.stop_at_threshold(traces, theta), f"{theta:.3g}")
+    for name, stop in stops.items():
+        row = _rule(traces, stop, name)
         fixed = by_fixed.accuracy_at(row["earliness"])
-        rows.append(row | {"is_chosen": theta == chosen, "fixed": None if np.isnan(fixed) else fixed})
-    return rows
+        rows.append(row | {"is_chosen": name == chosen[0], "fixed": None if np.isnan(fixed) else fixed})
+    return sorted(rows, key=lambda row: row["earliness"])
 
 
 def _inline(figure: Figure, name: str) -> Any:

@@ -28,7 +28,6 @@ from kvec.report.metrics import Floats, Ints, harmonic_mean
 from kvec.report.places import leader_start, place_labels
 from kvec.report.text import columns, percent, plain
 from kvec.report.trust import Coverage, Reliability
-from kvec.words.plain import shown_theta
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,16 +40,16 @@ _MEASURES = (("hm", "HM", BLUE), ("accuracy", "accuracy", GREEN), ("earliness", 
 
 
 def draw_curves(
-    thresholds: Curve, fixed: Curve, chosen: tuple[float, float, float], best_fixed: tuple[int, float, float]
+    model: Curve, fixed: Curve, chosen: tuple[str, float, float], best_fixed: tuple[int, float, float]
 ) -> Figure:
     """Accuracy against earliness: the model and the fixed-n rule, each with its point.
 
-    `chosen` is (θ, earliness, accuracy), `best_fixed` is (n, earliness, accuracy).
+    `chosen` is (name, earliness, accuracy), `best_fixed` is (n, earliness, accuracy).
     """
     with styled():
         figure = sheet(7.2, 4.4)
         axes: Axes = figure.subplots()
-        lowest = min(thresholds.accuracy.min(), fixed.accuracy.min(), chosen[2], best_fixed[2])
+        lowest = min(model.accuracy.min(), fixed.accuracy.min(), chosen[2], best_fixed[2])
         bottom = max(0.0, np.floor(10 * lowest - 0.5) / 10)
         axes.set(xlim=(0, 1), ylim=(bottom, 1.0), ylabel="accuracy")
         axes.set_xlabel("earliness: share of the items seen before deciding (lower is better)")
@@ -58,9 +57,9 @@ def draw_curves(
         as_percent(axes.yaxis)
         _hm_lines(axes)
         axes.plot(fixed.earliness, fixed.accuracy, color=VERMILLION, dashes=(4, 2), clip_on=False)
-        axes.plot(thresholds.earliness, thresholds.accuracy, color=BLUE, lw=2.2, clip_on=False)
+        axes.plot(model.earliness, model.accuracy, color=BLUE, lw=2.2, clip_on=False)
         named = (
-            (chosen, BLUE, "o", 11, f"the model, {shown_theta(chosen[0])}"),
+            (chosen, BLUE, "o", 11, f"the model, {chosen[0]}"),
             (best_fixed, VERMILLION, "D", 7, f"best fixed rule, n = {best_fixed[0]}"),
         )
         points = np.array([[late, (right - bottom) / (1 - bottom)] for (_, late, right), *_ in named])
@@ -69,7 +68,7 @@ def draw_curves(
             for (_, late, right), *_, name in named
         ]
         sizes = [(LETTER * max(map(columns, text.split("\n"))), 0.1) for text in words]
-        places = place_labels(points, sizes, _along((thresholds, fixed), bottom))
+        places = place_labels(points, sizes, _along((model, fixed), bottom))
         for ((_, late, right), colour, marker, big, _), text, point, (left, low), (width, height) in zip(
             named, words, points, places, sizes, strict=True
         ):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from unicodedata import combining, east_asian_width
 
 from kvec.words.explanation import Explanation, Look, Step
-from kvec.words.plain import shown_theta
+from kvec.words.plain import shown_point
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -140,7 +140,7 @@ def explanation_text(explanation: Explanation, most: int = 40, own: int = 2, oth
         "",
         "item",
         "value",
-        f"halt, {shown_theta(explanation.threshold)}",
+        f"halt, {shown_point(explanation.threshold, explanation.delay_cost)}",
         "best class",
         "",
         "looks at own",

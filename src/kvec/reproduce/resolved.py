@@ -52,10 +52,12 @@ def pace_of(cell: Cell, sizes: Sizes) -> str:
 
 
 def _read(config: Config) -> dict[str, Any]:
-    """The settings without one that the rule of visibility does not read."""
+    """The settings without those that are not read, so that a new one changes no digest of older cells."""
     plain = config.to_dict()
     if config.visibility.rule != "typed":
         del plain["visibility"]["recent"]
+    if not config.training.ends:
+        del plain["training"]["ends"]
     return plain
 
 

@@ -72,6 +72,7 @@ class Training:
     delay_unit: float = 1.0  # items or seconds that cost λ
     floor: float = 0.2  # ε: share of the loss that trains the classifier at every length
     lengths: str = "early"  # how these lengths count: the n-th by 1/n, so each doubling alike; or "even"
+    ends: float = 0.2  # share of the loss of `every` where sequences end, so that what shows late is found
     settle: float = 0.3  # share of all steps over which λ is first 0, then rises: first learn to tell, then when
     policy_cost: str = "cross_entropy"  # or "error": what the halting probabilities weigh in `expected`
     alpha: float = 1.0  # α: weight of the policy loss in `paper`
@@ -117,7 +118,7 @@ _AT_LEAST: dict[str, float] = {
     "encoder.dropout": 0, "encoder.hide": 0, "encoder.slots": 1, "encoder.positions": 1, "encoder.time_modulus": 1,
     "encoder.knots": 1,
     "deciding.threshold": 0,
-    "training.delay_cost": 0, "training.delay_unit": 1e-12, "training.floor": 0,
+    "training.delay_cost": 0, "training.delay_unit": 1e-12, "training.floor": 0, "training.ends": 0,
     "training.settle": 0, "training.exploration": 0,
     "training.epochs": 1, "training.patience": 1, "training.minutes": 0, "training.batch": 1,
     "training.batch_items": 1, "training.block": 1, "training.learning_rate": 0, "training.baseline_rate": 0,
@@ -125,7 +126,8 @@ _AT_LEAST: dict[str, float] = {
     "training.seed": 0,
 }  # fmt: skip
 _AT_MOST: dict[str, float] = {
-    "encoder.dropout": 0.99, "encoder.hide": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.settle": 1,
+    "encoder.dropout": 0.99, "encoder.hide": 0.99, "deciding.threshold": 1, "training.floor": 1, "training.ends": 1,
+    "training.settle": 1,
     "training.exploration": 1,
 }  # fmt: skip
 _OF_DELAY = tuple(

@@ -70,6 +70,15 @@ def shown_theta(threshold: float) -> str:
     return f"θ = {threshold:.3g}" if threshold <= 1 else "θ > 1, never halts"
 
 
+def shown_point(threshold: float, delay_cost: float | None) -> str:
+    """An operating point as it is shown; without a dial there is no delay cost.
+
+    >>> shown_point(0.5, 1.234), shown_point(0.5, None)
+    ('θ = 0.5, λ = 1.23', 'θ = 0.5')
+    """
+    return shown_theta(threshold) + ("" if delay_cost is None else f", λ = {delay_cost:.3g}")
+
+
 def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
     """The entries whose names begin with a prefix, without it.
 
