@@ -161,7 +161,7 @@ def test_a_model_that_halts_by_induction_promises_a_delay_cost(
     promise = deployed.promised
     assert promise is not None and deployed.operating_point.to_dict() == promise.operating_point
     cost = promise.operating_point["delay_cost"]
-    assert f"λ = {cost:.3g}" in capsys.readouterr().out
+    assert f"λ = {cost:.5g}" in capsys.readouterr().out
     decided = load(tuned).decision_frame(place / "unseen.parquet")
     assert (decided["n_observed"] / decided["length"]).mean() == pytest.approx(promise.earliness), "as calibrated"
     assert deployed.turned(OperatingPoint(deployed.threshold, cost * 1.01)).promised is None

@@ -245,7 +245,7 @@ def test_triggers_that_cannot_aim_at_a_target_are_left_out(
     ):
         assert run([*tune, target]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert tuple(line.split()[0] for line in lines[4:-1]) == tried, target
+        assert tuple(line.split()[0] for line in lines[4 : 4 + len(tried)]) == tried, target
         assert ("cost" in lines[2].split()) == ("cost_per" in target)
     assert load(place / "aimed").model_.delay_cost == 2
 

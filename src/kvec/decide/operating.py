@@ -236,9 +236,9 @@ class Held:
         right, late = self.accuracy(self.along), self.earliness(self.along)
         meeting = np.flatnonzero(right >= wanted)
         if not len(meeting):
-            best = int(right.argmax())
+            best = int(np.lexsort((late, -right))[0])  # the earliest of the most accurate
             raise SettingError(
-                f"accuracy {wanted:g} cannot be reached: on validation the best is {right[best]:.4f}, at earliness "
+                f"accuracy {wanted:g} cannot be reached: on validation the best is {right[best]:.4f}, from earliness "
                 f"{late[best]:.3f}"
             )
         return self.path[int(meeting[late[meeting].argmin()])]

@@ -48,7 +48,13 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
                 f"{table}"
             ) from None
-    if target.get("cost_per_error") and not any(target.get(cost) for cost in ("cost_per_item", "cost_per_second")):
+    waits = any(target.get(cost) for cost in ("cost_per_item", "cost_per_second"))
+    if waits and not target.get("cost_per_error"):
+        say(
+            "errors cost nothing here, so one item of each sequence is read; say what they cost too, as in "
+            "cost_per_error=1,cost_per_item=0.01"
+        )
+    if target.get("cost_per_error") and not waits:
         say(
             "waiting costs nothing here, so sequences are read for as long as it helps, mostly to their end; say what "
             "it costs too, as in cost_per_error=1,cost_per_item=0.01"

@@ -198,7 +198,7 @@ def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_spli
     if trained.readiness.trigger == "calibrated":
         say(
             f"what halts is the probability of the best class: backward induction, which turns by λ, needs {FEWEST} "
-            "labelled validation sequences or more"
+            "labelled validation sequences or more; kvec tune --trigger induction with as many others brings it"
         )
     if is_split:
         more = ["--labels", str(flags.labels)] if flags.labels else []

@@ -54,6 +54,8 @@ def tune_model(
         print("each fitted on half of the tangles, measured on the other half:\n")
         print(_shown(tried))
         trigger = best_of(tried, target).trigger
+        if trigger == "calibrated":
+            print("it turns by θ alone; --trigger induction gives a model that turns by λ")
     tuned = retune(model.model_, held, trigger, target)
     tuned = replace(tuned, tuned=np.union1d(tuned.tuned, seen_marks(items.frame)))  # it can promise nothing any more
     if there := held_by(output):

@@ -59,7 +59,8 @@ class Summary:
             low, high = self.intervals.get(name, (None, None))
             between = "" if low is None else f"{low:.4f} – {high:.4f}"
             rows.append((NAMES.get(name, name), f"{getattr(self, name):.4f}", between, NOTES.get(name, "")))
-        ending = f"{self.n_keys:,} sequences in {self.n_tangles:,} tangles; "
+        where = "one tangle, so without intervals" if self.n_tangles == 1 else f"{self.n_tangles:,} tangles"
+        ending = f"{self.n_keys:,} sequences in {where}; "
         ending += f"{self.mean_n_observed:.1f} items seen on average"
         return table(rows, ("measure", "value", "95 % interval", ""), right=(1,)) + "\n" + ending
 
@@ -160,7 +161,7 @@ def summarise(
     seed: int = 0,
     is_known: ArrayLike | None = None,
 ) -> Summary:
-    """All headline numbers of a set of decisions, one entry per sequence; no draws, no intervals.
+    """All headline numbers of a set of decisions, one entry per sequence; no intervals without draws, or of one tangle.
 
     Where some say that they do not know, `is_known` tells which do know.
     """
@@ -173,11 +174,14 @@ def summarise(
     scores = (right, *map(float, _macro(*counts)), late, harmonic_mean(right, late))
     point = dict(zip(MEASURES, scores, strict=True))
     point |= {"coverage": n_known / true.size, "known_accuracy": float(counts[0].sum() / max(n_known, 1))}
-    drawn = bootstrap(truth, predicted, n_observed, length, tangle, n_classes, draws, seed, is_known) if draws else {}
+    n_tangles = int(np.unique(np.asarray(tangle)).size)
+    drawn = {}
+    if draws and n_tangles > 1:
+        drawn = bootstrap(truth, predicted, n_observed, length, tangle, n_classes, draws, seed, is_known)
     return Summary(
         **point,
         n_keys=int(np.asarray(truth).size),
-        n_tangles=int(np.unique(np.asarray(tangle)).size),
+        n_tangles=n_tangles,
         mean_n_observed=float(np.mean(np.asarray(n_observed))),
         intervals={name: interval(values, point[name]) for name, values in drawn.items()},
     )

@@ -171,7 +171,7 @@ class Config:
                 raise SettingError(
                     f"{name} is {given!r}, but with training.objective=every nothing learns from what waiting costs; "
                     f"set training.objective=expected, or leave it at {default!r} and turn the dial afterwards, as in "
-                    "--at earliness=0.1"
+                    "--at earliness=0.1 or --at cost_per_error=1,cost_per_item=0.01"
                 )
         if self.training.objective == "every" and self.deciding.after_halt == "drop":
             raise SettingError(

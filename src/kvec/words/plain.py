@@ -73,10 +73,12 @@ def shown_theta(threshold: float) -> str:
 def shown_point(threshold: float, delay_cost: float | None) -> str:
     """An operating point as it is shown; without a dial there is no delay cost.
 
-    >>> shown_point(0.5, 1.234), shown_point(0.5, None)
-    ('θ = 0.5, λ = 1.23', 'θ = 0.5')
+    λ has five digits: where many sequences are alike, earliness changes much within little of it.
+
+    >>> shown_point(0.5, 1.234567), shown_point(0.5, None)
+    ('θ = 0.5, λ = 1.2346', 'θ = 0.5')
     """
-    return shown_theta(threshold) + ("" if delay_cost is None else f", λ = {delay_cost:.3g}")
+    return shown_theta(threshold) + ("" if delay_cost is None else f", λ = {delay_cost:.5g}")
 
 
 def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
