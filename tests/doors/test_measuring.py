@@ -61,9 +61,9 @@ def test_the_curve_of_a_model_with_a_dial_goes_along_it(model: kvec.KVEC, traine
     dial = dial_of(turned, tangles, scores)
     assert dial is not None and "λ" in dial.names[0]
     assert (dial.stops[0] == 1).all() and (dial.stops[-1] == np.diff(tangles.offsets)).all()
-    place = dial.names.index(str(turned.model_.operating_point))
+    steps = np.diff((dial.stops / np.diff(tangles.offsets)).mean(axis=1))
+    assert (steps > 0).all() and steps.max() < 0.1, "on the sequences that it was fitted on"
     found = evaluate_model(turned, tangles, scores)
-    np.testing.assert_array_equal(dial.stops[place], stop_at_threshold(found[0].traces, found[0].threshold))
     report_evaluation(tmp_path / "report.html", turned, found, "title", "kvec", {}, dial=dial)
     assert "a point of the dial" in (tmp_path / "report.html").read_text(encoding="utf-8")
 

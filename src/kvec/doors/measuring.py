@@ -236,8 +236,8 @@ def dial_of(model: KVEC, tangles: Tangles, scores: Scores) -> Dial | None:
     """Where the points of a model's dial, as validation has them, stop these sequences; nothing where θ alone turns."""
     if scores.knots is None or model.model_.delay_cost is None:
         return None
-    path, held = Held.of(model.model_.validation).path[::-1], Held.of(held_out(tangles, scores))
-    return Dial(tuple(map(str, path)), np.stack([held.stops(point) for point in path]))
+    grid, held = Held.of(model.model_.validation).grid()[::-1], Held.of(held_out(tangles, scores))
+    return Dial(tuple(map(str, grid)), np.stack([held.stops(point) for point in grid]))
 
 
 def validation_traces(trained: Trained, column: int = 0) -> Traces:
