@@ -120,4 +120,4 @@ def test_the_commands_of_the_page_run(
     assert {row["client"] for row in rows} == {
         f"{host}:{port}" for host, port in unseen["client", "client_port"].rows()
     }
-    assert "100 sequences in 1 tangle" in said["evaluate"]
+    assert "100 sequences in one tangle" in said["evaluate"]

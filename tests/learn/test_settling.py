@@ -65,9 +65,9 @@ def test_without_labels_nothing_says_where_to_halt(objective: str) -> None:
         settle(labelled(0), config_of(f"training.objective={objective}"))
 
 
-@pytest.mark.parametrize("lengths", ["early", "even"])
-def test_what_is_lost_on_unseen_sequences(lengths: str) -> None:
-    held, config = labelled(45), config_of(f"training.lengths={lengths}")
+@pytest.mark.parametrize(("lengths", "ends"), [("early", 0.2), ("even", 0.2), ("early", 0.0)])
+def test_what_is_lost_on_unseen_sequences(lengths: str, ends: float) -> None:
+    held, config = labelled(45), config_of(f"training.lengths={lengths}", f"training.ends={ends}")
     settled = settle(held, config)
     (temperatures,) = settled.readiness.temperatures
     total = 0.0
@@ -77,5 +77,5 @@ def test_what_is_lost_on_unseen_sequences(lengths: str) -> None:
             share = temperatures.apply(row[None], np.array([n]))[0, held["labels"][s, 0]]
             weight = 1 / n if lengths == "early" else 1.0
             loss, weights = loss - weight * np.log(share), weights + weight
-        total += loss / weights
+        total += (1 - ends) * loss / weights - ends * np.log(share)
     assert unseen(settled, config) == pytest.approx(total / 45)

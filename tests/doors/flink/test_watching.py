@@ -178,7 +178,7 @@ class _Always(Keeper):
 
     def _fresh(self, model: Any, threshold: float | None) -> Any:
         tangle = super()._fresh(model, threshold)
-        tangle.stream._engines[0].readiness = lambda said, n: 1.0 - self.says
+        tangle.stream._engines[0].readiness = lambda said, n: np.full(len(said), 1.0 - self.says)
         return tangle
 
 
