@@ -65,10 +65,14 @@ def test_without_labels_nothing_says_where_to_halt(objective: str) -> None:
         settle(labelled(0), config_of(f"training.objective={objective}"))
 
 
-@pytest.mark.parametrize(("lengths", "ends"), [("early", 0.2), ("even", 0.2), ("early", 0.0)])
-def test_what_is_lost_on_unseen_sequences(lengths: str, ends: float) -> None:
-    held, config = labelled(45), config_of(f"training.lengths={lengths}", f"training.ends={ends}")
+@pytest.mark.parametrize(
+    ("lengths", "ends", "counted"), [("early", 0.2, "none"), ("even", 0.2, "balanced"), ("early", 0.0, "none")]
+)
+def test_what_is_lost_on_unseen_sequences(lengths: str, ends: float, counted: str) -> None:
+    config = config_of(f"training.lengths={lengths}", f"training.ends={ends}", f"training.class_weights={counted}")
+    held = labelled(45)
     settled = settle(held, config)
+    truth = held["labels"][:45, 0].tolist()
     (temperatures,) = settled.readiness.temperatures
     total = 0.0
     for s in range(45):
@@ -77,5 +81,6 @@ def test_what_is_lost_on_unseen_sequences(lengths: str, ends: float) -> None:
             share = temperatures.apply(row[None], np.array([n]))[0, held["labels"][s, 0]]
             weight = 1 / n if lengths == "early" else 1.0
             loss, weights = loss - weight * np.log(share), weights + weight
-        total += (1 - ends) * loss / weights - ends * np.log(share)
+        balance = 45 / truth.count(truth[s]) / len(set(truth)) if counted == "balanced" else 1.0
+        total += balance * ((1 - ends) * loss / weights - ends * np.log(share))
     assert unseen(settled, config) == pytest.approx(total / 45)

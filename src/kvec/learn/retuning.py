@@ -18,7 +18,6 @@ from kvec.report.metrics import harmonic_mean
 from kvec.words.errors import DataError, SettingError
 
 DIALS = ("hazard", "induction")  # triggers that take a delay cost
-TAKES_NONE = "the trigger calibrated takes no delay cost; give earliness, accuracy, threshold or costs"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
             "learned score; --trigger induction or calibrated"
         )
     if trigger == "calibrated" and "delay_cost" in target:
-        raise SettingError(TAKES_NONE)
+        raise SettingError("the trigger calibrated takes no delay cost; give earliness, accuracy, threshold or costs")
     if (n := int((held["labels"][:, 0] >= 0).sum())) < FEWEST:
         raise DataError(f"{n} labelled sequences are too few to tune on; give {FEWEST} or more")
     readiness = readiness_of(held, trigger)

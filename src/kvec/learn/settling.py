@@ -56,10 +56,10 @@ def temperatures(held: Arrays) -> tuple[Temperatures, ...]:
 
 def readiness_of(held: Arrays, trigger: str) -> Readiness:
     """Temperatures and a trigger, fitted on these sequences."""
-    if trigger != "induction":
-        return Readiness(temperatures(held), trigger)
-    tempered = temperatures(held)
-    return Readiness(tempered, trigger, Waiting.of(Calimera().fit(prefixes_of(held), tempered[0])))
+    tempered, waiting = temperatures(held), None
+    if trigger == "induction":
+        waiting = Waiting.of(Calimera().fit(prefixes_of(held), tempered[0]))
+    return Readiness(tempered, trigger, waiting)
 
 
 def traces_of(held: Arrays, column: int = 0) -> Traces:

@@ -65,15 +65,14 @@ def unseen(settled: Settled, config: Config) -> float:
 
     Not as the network gives them: it boasts before it knows less.
     """
-    total = 0.0
+    total, training = 0.0, config.training
     for column, temperatures in enumerate(settled.readiness.temperatures):
         known = prefixes_of(settled.held, column)
         shares = temperatures.apply(known.probabilities, known.place)
         losses = -logs_of(shares[np.arange(len(shares)), np.repeat(known.truth, known.length)])
         layout = Layout.of(torch.from_numpy(known.length))
-        settings = config.training
-        losses *= length_weights(layout, settings.lengths, torch.float64, settings.ends).numpy()
-        if config.training.class_weights == "balanced":
+        losses *= length_weights(layout, training.lengths, torch.float64, training.ends).numpy()
+        if training.class_weights == "balanced":
             counts = np.bincount(known.truth)
             losses *= np.repeat((len(known.truth) / (counts * (counts > 0).sum()).clip(1))[known.truth], known.length)
         total += float(losses.sum()) / max(len(known.length), 1)
