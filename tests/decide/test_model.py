@@ -22,10 +22,11 @@ ARRIVALS = [Arrival(i % 3, i % 4, "in" if i % 5 else "out", 1.0 * (i % 3), 0.1 *
 @pytest.mark.parametrize(
     ("settings", "has_time", "arrivals", "gaps"),
     [
-        ({}, True, 5, GAP_STEPS + 1),
-        ({}, False, 5, 0),
-        ({"time": "order"}, True, 5, 0),
         ({"time": "gaps"}, True, 0, GAP_STEPS + 1),
+        ({"time": "gaps"}, False, 0, 0),
+        ({"time": "auto"}, True, 5, GAP_STEPS + 1),
+        ({"time": "auto"}, False, 5, 0),
+        ({"time": "order"}, True, 5, 0),
         ({"time": "both"}, True, 5, GAP_STEPS + 1),
         ({"use_time": False}, True, 0, 0),
     ],

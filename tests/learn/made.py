@@ -26,7 +26,17 @@ SCHEMA = Schema(values=(Field("sign", kind="categorical"),), labels=("app",))
 TINY = Config(
     visibility=Visibility("paper"),
     encoder=Encoder(
-        width=16, blocks=1, heads=2, feed_forward=32, fusion=16, slots=8, positions=16, dropout=0.1, hide=0.0
+        width=16,
+        blocks=1,
+        heads=2,
+        feed_forward=32,
+        fusion=16,
+        slots=8,
+        positions=16,
+        time="auto",
+        use_membership=True,
+        dropout=0.1,
+        hide=0.0,
     ),
     training=Training(
         objective="expected",

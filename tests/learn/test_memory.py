@@ -30,13 +30,13 @@ def test_the_bytes_of_training_are_counted_without_taking_them(settings: Encoder
         ({"blocks": 10**9}, r"encoder\.blocks \(1000000000\)"),
         ({"feed_forward": 10**12}, r"encoder\.feed_forward"),
         ({"fusion": 10**9, "width": 128}, r"encoder\.fusion"),
-        ({"slots": 10**13}, r"encoder\.slots"),
+        ({"slots": 10**13, "use_membership": True}, r"encoder\.slots"),
         ({"positions": 10**13}, r"encoder\.positions"),
-        ({"time_modulus": 10**13}, r"encoder\.time_modulus"),
+        ({"time_modulus": 10**13, "time": "order"}, r"encoder\.time_modulus"),
     ],
 )
 def test_a_network_too_large_for_the_machine_is_refused(
-    given: dict[str, int], named: str, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, object], named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "machine_memory", lambda: 64e9)
     with pytest.raises(SettingError, match=rf"takes [\d,]+ GB, and this machine has 64 GB; make {named}"):

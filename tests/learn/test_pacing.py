@@ -15,7 +15,7 @@ from kvec.words.config import Config
 
 CONFIG = Config().override([
     "encoder.width=16", "encoder.heads=2", "encoder.feed_forward=16", "encoder.fusion=16", "training.batch=4",
-    "training.epochs=50",
+    "training.epochs=50", "training.deal=false",
 ])  # fmt: skip
 
 

@@ -34,13 +34,13 @@ TINY: dict[str, Any] = {
 ALL_KEYS = pl.concat_str("tangle", "key", separator="/").alias("key")  # told apart without their tangle
 
 
-def made(n_tangles: int = 40, seed: int = 0) -> pl.DataFrame:
-    """Two keys side by side in each tangle; the third item of a key names its class."""
+def made(n_tangles: int = 40, seed: int = 0, n_keys: int = 2) -> pl.DataFrame:
+    """Some keys side by side in each tangle; the third item of a key names its class."""
     rng = np.random.default_rng(seed)
     rows = []
     for tangle in range(n_tangles):
         for order in range(int(rng.integers(4, 12))):
-            for key in (0, 1):
+            for key in range(n_keys):
                 label = "ab"[(tangle + key) % 2]
                 sign = label if order == 2 else "xyz"[rng.integers(3)]
                 rows.append((f"t{tangle}", key, order, sign, rng.normal(), rng.normal(5, 2), label))
@@ -75,8 +75,9 @@ def assert_same_model(one: KVEC, two: KVEC) -> None:
 # -- where all fits in one window ------------------------------------------------------------------------------------
 
 
-def test_a_window_that_holds_all_gives_the_model_of_a_table_in_memory(tmp_path: Path) -> None:
-    data = written(made(), tmp_path / "data")
+@pytest.mark.parametrize("n_keys", [2, 8])  # eight are dealt out
+def test_a_window_that_holds_all_gives_the_model_of_a_table_in_memory(tmp_path: Path, n_keys: int) -> None:
+    data = written(made(n_keys=n_keys), tmp_path / "data")
     whole = KVEC(schema=SCHEMA, class_weights="balanced", **TINY).fit(data)
     assert_same_model(whole, KVEC(schema=SCHEMA, class_weights="balanced", stream_items=10**6, **TINY).fit(data))
 
@@ -121,31 +122,33 @@ def prepared(data: Path, most: int) -> tuple[Streamed, Any]:
     return material.training, material
 
 
-def test_windows_hold_every_training_tangle_once_and_no_more_than_they_may(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("n_keys", "most"), [(2, 120), (8, 480)])
+def test_windows_hold_every_training_sequence_once_and_no_more_than_they_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_keys: int, most: int
 ) -> None:
     monkeypatch.setattr(supplying, "LEAST_STEPS", 8)  # batches of four tangles
-    frame = made(40)
-    supply, _ = prepared(written(frame, tmp_path / "data"), 120)
+    frame = made(40, n_keys=n_keys)
+    supply, _ = prepared(written(frame, tmp_path / "data"), most)
     for size in (1, 2, 3):
-        met: list[tuple[int, ...]] = []
+        met: list[tuple[int, str, int]] = []
         for rank in range(size):
             n_steps, portions = supply.epoch(
-                0, Training(stream_items=120, batch=4), np.random.default_rng(0), Together(rank, size)
+                0, Training(stream_items=most, batch=4), np.random.default_rng(0), Together(rank, size)
             )
             told = list(portions)
             assert len(told) == n_steps
             for step, portion in enumerate(told):
                 batch = portion.batch
-                assert batch.tangles.n_items <= 120
+                assert batch.tangles.n_items <= most
                 np.testing.assert_array_equal(batch.tangles.sizes[batch.members], batch.sizes[batch.here])
-                names = batch.tangles.frame["tangle"].gather(batch.tangles.starts[batch.members])
-                met += [(step, name) for name in names]
+                met += [(step, tangle, key) for tangle, key in batch.tangles.names()[batch.sequences].rows()]
         if size == 1:
             alone = sorted(met)
         assert sorted(met) == alone, "processes share out the batches of one"
-    train = Split.of(frame, (8, 1, 1), 0).part(frame, "train")
-    assert sorted(name for _, name in alone) == sorted(train["tangle"].unique())
+    train = Split.of(frame, (8, 1, 1), 0).part(frame, "train").select("tangle", "key").unique()
+    assert sorted(name for _, *name in alone) == sorted(map(list, train.rows()))
+    tangles = {(step, name) for step, name, _ in alone}
+    assert (len(tangles) > len({name for _, name in tangles})) == (n_keys > 2), "eight keys are dealt out"
 
 
 def test_classes_are_counted_over_all_windows(tmp_path: Path) -> None:

@@ -43,26 +43,31 @@ CASES: dict[str, Config] = {
     "blocks": with_training(STILL, epochs=2, block=5),
     "dropping": replace(with_training(STILL, epochs=1, block=7), deciding=Deciding(after_halt="drop")),
     "dial": with_training(replace(STILL, encoder=replace(STILL.encoder, knots=3)), epochs=2),
+    "dealt": with_training(STILL, epochs=2, **TELLING),
 }
+CROWDED = {"dealt": 4}  # so many of the tangles side by side as one, which then has enough keys to be dealt out
 
 
-def uneven(n_tangles: int, seed: int) -> Tangles:
+def uneven(n_tangles: int, seed: int, crowd: int = 1) -> Tangles:
     """Tangles of unlike length, some of whose sequences have no label."""
     frames = [planted(1, seed + i, length=4 + 3 * (i % 4)) for i in range(n_tangles)]
     for number, frame in enumerate(frames):
         label = frame["label.app"].set(frame["key"] == 1, None) if number % 3 == 0 else frame["label.app"]
-        frames[number] = frame.with_columns(label.alias("label.app"), tangle=number)
+        key = frame["key"] + 2 * (number % crowd)
+        frames[number] = frame.with_columns(label.alias("label.app"), key, tangle=number // crowd)
     return encode_tangles(pl.concat([f.with_columns(pl.col("tangle").cast(pl.Int64)) for f in frames]), SCHEMA, WORDS)
 
 
-def result(config: Config, together: Together, n_tangles: int = 21) -> tuple[dict[str, np.ndarray], list[Any]]:
+def result(
+    config: Config, together: Together, n_tangles: int = 21, crowd: int = 1
+) -> tuple[dict[str, np.ndarray], list[Any]]:
     """The weights and the history of a training in double precision, where order of summing tells nothing."""
     supply.LEAST_STEPS = 4  # batches of five tangles, the last of one: with two processes one has nothing of it
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = build_network(WORDS, config.encoder, has_time=False).double()
     run: Run = new_run(network, config.training, together)
-    train(run, uneven(n_tangles, 1), uneven(9, 50), make_rule(config.visibility), config)
+    train(run, uneven(n_tangles, 1, crowd), uneven(9, 50), make_rule(config.visibility), config)
     history = [{k: v for k, v in record.items() if k != "seconds"} for record in run.history]
     return {name: tensor.numpy() for name, tensor in network.state_dict().items()}, history
 
@@ -72,7 +77,7 @@ def _process(rank: int, size: int, port: int) -> dict[str, Any]:
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     with joined(torch.device("cpu")) as together:
         assert together == Together(rank, size)
-        found = {name: result(config, together) for name, config in CASES.items()}
+        found = {name: result(config, together, crowd=CROWDED.get(name, 1)) for name, config in CASES.items()}
         gone = together.of_furthest(f"of {rank}", rank), together.agreed(rank)
         return found | {"met": gone}
 
@@ -91,7 +96,7 @@ def of_two() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_processes_come_to_what_one_comes_to(of_two: list[dict[str, Any]], name: str) -> None:
-    weights, history = result(CASES[name], ALONE)
+    weights, history = result(CASES[name], ALONE, crowd=CROWDED.get(name, 1))
     for found, told in (each[name] for each in of_two):
         for mine, theirs in zip(history, told, strict=True):
             assert mine == pytest.approx(theirs, rel=1e-8, abs=1e-10)

@@ -40,7 +40,7 @@ VOCABULARY = Vocabulary(
 )
 SMALL = (
     "encoder.width=8", "encoder.heads=2", "encoder.feed_forward=12", "encoder.fusion=6", "encoder.slots=3",
-    "encoder.positions=4", "encoder.time_modulus=5",
+    "encoder.positions=4", "encoder.time=auto", "encoder.time_modulus=5", "encoder.use_membership=true",
 )  # fmt: skip
 
 

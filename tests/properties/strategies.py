@@ -52,8 +52,9 @@ SCHEMA = Schema(
     match=("size", "direction"),
 )
 SMALL = Encoder(
-    width=8, blocks=2, heads=2, feed_forward=12, fusion=8, dropout=0.0, hide=0.0, slots=3, positions=4, time_modulus=5
-)
+    width=8, blocks=2, heads=2, feed_forward=12, fusion=8, dropout=0.0, hide=0.0, slots=3, positions=4, time="auto",
+    time_modulus=5, use_membership=True,
+)  # fmt: skip
 TYPES = {
     "tangle": pl.String, "key": pl.Int64, "time": pl.Float64, "end": pl.Boolean, "value.size": pl.Int64,
     "value.direction": pl.String, "value.load": pl.Float64, "value.heat": pl.Float64, "label.kind": pl.String,

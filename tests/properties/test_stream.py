@@ -32,7 +32,7 @@ from kvec.words.schema import Field, Schema
 SMALL = [
     "visibility.window=9", "visibility.own=3", "visibility.others=4", "encoder.width=8", "encoder.heads=2",
     "encoder.feed_forward=12", "encoder.fusion=6", "encoder.slots=3", "encoder.positions=5",
-    "encoder.time_modulus=16",
+    "encoder.time=auto", "encoder.time_modulus=16", "encoder.use_membership=true",
 ]  # fmt: skip
 SCHEMA = Schema(
     key=("key",), tangle="tangle", time="time", end="end", labels=("label",), session=("way",), session_gap=4.0,

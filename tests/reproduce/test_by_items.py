@@ -48,7 +48,7 @@ def test_rules_of_visibility_are_set_side_by_side(tmp_path: Path) -> None:
     assert side_by_side(results) == {"fgnet-d1": [2, 16]}, "one rule alone is no comparison"
     figure = draw_side_by_side(results, "fgnet-d1", [2, 16])
     told = words(figure)
-    assert {"FG-Net D1: 2 in a tangle", "16 in a tangle", "at the end", "KVEC (typed, every length)"} <= set(told)
+    assert {"FG-Net D1: 2 in a tangle", "16 in a tangle", "at the end", "KVEC (by default)"} <= set(told)
     assert [len(axes.lines) for axes in figure.axes[:2]] == [len(VISIBILITY)] * 2 and len(figure.axes) == 3
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
     last = figure.axes[2].lines[0].get_ydata()

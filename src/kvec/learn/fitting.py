@@ -122,7 +122,7 @@ def _check_settings(config: Config, has_time: bool, device: torch.device) -> Non
             f"training.precision is {config.training.precision!r}, which is for GPUs and slows processors down; leave "
             "it at float32"
         )
-    needs_time = {"training.delay": ("seconds",), "encoder.time": ("gaps", "both")}
+    needs_time = {"training.delay": ("seconds",), "encoder.time": ("both",)}
     for name, values in needs_time.items():
         if (value := config.get(name)) in values and not has_time:
             raise SettingError(f"{name} is {value!r}, but the data has no time column; name one, or change the setting")

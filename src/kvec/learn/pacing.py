@@ -36,10 +36,11 @@ def seconds_per_epoch(network: Network, training: Tangles, config: Config, budge
         if settings.class_weights == "balanced"
         else None
     )
-    delays = delay(training, settings)
     rng = np.random.default_rng(settings.seed)
     run.network.train()
-    by_size = sorted(plan_epoch(training, settings, rng), key=lambda members: int(training.sizes[members].sum()))
+    training, plan = plan_epoch(training, settings, rng)
+    delays = delay(training, settings)
+    by_size = sorted(plan, key=lambda members: int(training.sizes[members].sum()))
     batches = [by_size[i] for i in np.argsort(np.arange(len(by_size)) * GOLDEN % 1)]  # the first few are of all sizes
 
     def took(members: Ints) -> float:

@@ -17,7 +17,8 @@ from kvec.learn.material import Material, counts_of, require_known_classes
 from kvec.learn.resuming import fingerprint
 from kvec.learn.supply import Portion, count_classes, delay, plan_sizes
 from kvec.learn.together import Together
-from kvec.tangle.batch import Batch, Ints
+from kvec.tangle.batch import Batch, Ints, ranges
+from kvec.tangle.dealing import deal, dealt_tangles, draw_parts
 from kvec.tangle.seen import seen_marks
 from kvec.tangle.tally import Tally
 from kvec.tangle.tangles import Tangles, encode_tangles, find_tangles
@@ -56,7 +57,13 @@ class Listing:
     pieces: list[int] = field(default_factory=list)  # tangles that each becomes: more than 1 where it was idle
     sizes: list[int] = field(default_factory=list)  # items of each of those
     classes: list[dict[str, int]] = field(default_factory=list)  # of each label column, sequences of each class
-    n_sequences: int = 0
+    keys: list[int] = field(default_factory=list)  # sequences of each of those
+    lengths: list[Ints] = field(default_factory=list)  # items of each sequence, a part at a time
+
+    @property
+    def n_sequences(self) -> int:
+        """Of the whole part."""
+        return sum(self.keys)
 
     @property
     def about(self) -> dict[str, int]:
@@ -71,8 +78,10 @@ class Listing:
         self.names += frame["tangle"].gather(starts[is_new]).cast(pl.String).to_list()
         self.pieces += np.diff(np.append(np.flatnonzero(is_new), len(starts))).tolist()
         self.sizes += np.diff(found.starts).tolist()
-        self.n_sequences += len(found.sequences.first)
-        firsts = frame[found.sequences.first]
+        first = found.sequences.first
+        self.keys += np.diff(np.searchsorted(first, found.starts)).tolist()
+        self.lengths.append(found.sequences.length.astype(np.int64))
+        firsts = frame[first]
         self.classes = self.classes or [{} for _ in schema.label_names]
         for name, counts in zip(schema.label_names, self.classes, strict=True):
             _require_labels(frame, name)
@@ -174,6 +183,17 @@ def _stretches(places: pl.DataFrame, most: int) -> list[pl.Series]:
     return [tangles["tangle"].gather(window) for window in plan_windows(tangles["rows"].to_numpy(), most)]
 
 
+@dataclass(frozen=True)
+class Window:
+    """Tangles that are in memory together, and the smaller ones that they are dealt out into."""
+
+    tangles: Ints  # (G,) in ascending order
+    owner: Ints  # (sequences,) which of these tangles each is of
+    part: Ints  # (sequences,) its part of that tangle
+    parent: Ints  # (dealt,) the tangle that each dealt one is from
+    sizes: Ints  # (dealt,) items of each
+
+
 class Streamed:
     """One part of the data, as training and validation read it."""
 
@@ -182,6 +202,8 @@ class Streamed:
         self._sizes = np.array(listing.sizes, np.int64)
         self._starts = np.concatenate([[0], np.cumsum(listing.pieces)])  # (given + 1,) of their tangles
         self._items = np.add.reduceat(self._sizes, self._starts[:-1])  # (given,)
+        self._lengths = np.concatenate(listing.lengths)  # (sequences,)
+        self._sequences = np.concatenate([[0], np.cumsum(listing.keys)])  # (tangles + 1,) of their sequences
 
     def class_counts(self) -> list[Ints]:
         """How many labelled sequences there are of each class, for each label column."""
@@ -197,25 +219,39 @@ class Streamed:
     ) -> tuple[int, Iterator[Portion]]:
         """The number of batches, the same for all processes, and this process's share of each."""
         drawn = np.random.default_rng([settings.seed, epoch, 1])
-        plan = []
-        for window in plan_windows(self._items, settings.stream_items, drawn):
-            tangles = np.concatenate([np.arange(self._starts[g], self._starts[g + 1]) for g in window])
-            batches = plan_sizes(self._sizes[tangles], len(self._sizes), settings, rng)
-            plan.append([tangles[members] for members in batches])
-        return sum(len(batches) for batches in plan), self._portions(plan, settings, together)
+        windows = [
+            self._window(ranges(self._starts[given], self._starts[given + 1]), settings, rng)
+            for given in plan_windows(self._items, settings.stream_items, drawn)
+        ]
+        n_tangles = sum(len(window.sizes) for window in windows)
+        plan = [(window, plan_sizes(window.sizes, n_tangles, settings, rng)) for window in windows]
+        return sum(len(batches) for _, batches in plan), self._portions(plan, settings, together)
 
-    def _portions(self, plan: list[list[Ints]], settings: Training, together: Together) -> Iterator[Portion]:
-        for batches in plan:
-            own = np.unique(np.concatenate([together.mine(members) for members in batches]))
+    def _window(self, tangles: Ints, settings: Training, rng: np.random.Generator) -> Window:
+        """These tangles, which may be dealt out."""
+        sequences = ranges(self._sequences[tangles], self._sequences[tangles + 1])
+        owner = np.repeat(np.arange(len(tangles)), np.diff(self._sequences)[tangles])
+        part = draw_parts(owner, rng) if settings.deal else np.zeros_like(owner)
+        dealt, parent = dealt_tangles(owner, part)
+        sizes = np.bincount(dealt, weights=self._lengths[sequences]).astype(np.int64)
+        return Window(tangles, owner, part, tangles[parent], sizes)
+
+    def _portions(
+        self, plan: list[tuple[Window, list[Ints]]], settings: Training, together: Together
+    ) -> Iterator[Portion]:
+        for window, batches in plan:
+            own = np.concatenate([together.mine(members) for members in batches])
             own = own if len(own) else batches[0][:1]  # even a share of nothing has a shape
-            given = np.unique(np.searchsorted(self._starts, own, side="right") - 1)
-            tangles = self._load(given)
-            here = np.concatenate([np.arange(self._starts[g], self._starts[g + 1]) for g in given])
+            given = np.unique(np.searchsorted(self._starts, window.parent[own], side="right") - 1)
+            here = ranges(self._starts[given], self._starts[given + 1])  # of tangles, as loaded
+            loaded = self._load(given)
+            tangles = deal(loaded, window.part[np.isin(window.tangles, here)[window.owner]])
+            dealt = np.flatnonzero(np.isin(window.parent, here))
             delays = delay(tangles, settings)
             for members in batches:
                 mine = together.mine(np.arange(len(members)))
-                local = np.searchsorted(here, members[mine])
-                yield Portion(Batch.of(tangles, local, self._sizes[members], mine), delays)
+                local = np.searchsorted(dealt, members[mine])
+                yield Portion(Batch.of(tangles, local, window.sizes[members], mine), delays)
 
     def _load(self, given: Ints) -> Tangles:
         names = pl.Series("tangle", [self._listing.names[g] for g in given], pl.String)

@@ -13,6 +13,7 @@ from torch import Tensor
 from kvec.decide.model import Network
 from kvec.learn.together import Together
 from kvec.tangle.batch import Batch, Ints, plan_batches
+from kvec.tangle.dealing import deal, draw_parts
 from kvec.tangle.tangles import Tangles
 from kvec.words.config import Training
 
@@ -44,9 +45,8 @@ class Supply(Protocol):
 class InMemory:
     """Tangles that every process has as a whole."""
 
-    def __init__(self, tangles: Tangles, settings: Training, n_classes: tuple[int, ...]) -> None:
+    def __init__(self, tangles: Tangles, n_classes: tuple[int, ...]) -> None:
         self._tangles, self._n_classes = tangles, n_classes
-        self._delays = delay(tangles, settings)
 
     def class_counts(self) -> list[Ints]:
         """How many labelled sequences there are of each class, for each label column."""
@@ -56,18 +56,19 @@ class InMemory:
         self, epoch: int, settings: Training, rng: np.random.Generator, together: Together
     ) -> tuple[int, Iterator[Portion]]:
         """The number of batches, the same for all processes, and this process's share of each."""
-        tangles = self._tangles
-        plan = plan_epoch(tangles, settings, rng)
+        tangles, plan = plan_epoch(self._tangles, settings, rng)
+        delays = delay(tangles, settings)
         shares = ((members, together.mine(np.arange(len(members)))) for members in plan)
         return len(plan), (
-            Portion(Batch.of(tangles, members[here], tangles.sizes[members], here), self._delays)
-            for members, here in shares
+            Portion(Batch.of(tangles, members[here], tangles.sizes[members], here), delays) for members, here in shares
         )
 
 
-def plan_epoch(tangles: Tangles, settings: Training, rng: np.random.Generator) -> list[Ints]:
-    """The tangles of each batch of an epoch."""
-    return plan_sizes(tangles.sizes, tangles.n_tangles, settings, rng)
+def plan_epoch(tangles: Tangles, settings: Training, rng: np.random.Generator) -> tuple[Tangles, list[Ints]]:
+    """The tangles of an epoch, which may be dealt out, and those of each batch."""
+    if settings.deal:
+        tangles = deal(tangles, draw_parts(tangles.tangle_of.astype(np.int64), rng))
+    return tangles, plan_sizes(tangles.sizes, tangles.n_tangles, settings, rng)
 
 
 def plan_sizes(sizes: Ints, n_tangles: int, settings: Training, rng: np.random.Generator) -> list[Ints]:

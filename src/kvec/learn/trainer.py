@@ -54,7 +54,7 @@ def train(
     """Train until the epochs, the patience or the minutes run out; the kept epoch's weights are then in place."""
     settings, together = config.training, run.together
     n_classes = run.network.n_classes
-    supply: Supply = InMemory(training, settings, n_classes) if isinstance(training, Tangles) else training
+    supply: Supply = InMemory(training, n_classes) if isinstance(training, Tangles) else training
     is_balanced = settings.class_weights == "balanced"
     weights = class_weights(supply.class_counts(), run.network) if is_balanced else None
     with torch.random.fork_rng(devices=[]):

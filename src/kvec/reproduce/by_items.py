@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-VISIBILITY = ("kvec-every", "kvec-typed-every", "kvec-alone-every")
+VISIBILITY = ("kvec-default", "kvec-alone")
 TITLES = {"accuracy": "accuracy", "auc": "area under ROC"}
 SHOWN = (1, 2, 3, 5, 10, 20)  # items, where there is little room
 END = "end"

@@ -19,7 +19,9 @@ from kvec.reproduce.verdicts import FAILS, HOLDS, LEAST, PARTLY, UNTESTED, Judge
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DIALS = ("kvec-every-induction", "kvec-dial")  # induction on every length, and a policy that is told λ
+DIALS = (  # induction as kvec has it by default, with the visibility of the trainings; and a policy that is told λ
+    "kvec-default-induction", "kvec-every-induction", "kvec-dial",
+)  # fmt: skip
 TRAINED = "kvec-costs"
 CLAIM = "one model's curve lies on or above the points of models trained for one delay cost each, within bands"
 

@@ -45,12 +45,12 @@ LOOKS: dict[str, Look] = {
     "kvec-every-confidence": Look("KVEC (every length, confidence)", SKY, "P", SOLID),
     "kvec-every-calimera": Look("KVEC (every length, CALIMERA)", GREEN, ">", SOLID),
     "kvec-every-induction": Look("KVEC (every length, induction)", ORANGE, "p", SOLID),
-    "kvec-typed-every": Look("KVEC (typed, every length)", GREEN, "h", SOLID),
-    "kvec-typed-every-fixed": Look("KVEC (typed, every length, fixed n)", MUTED, "D", SOLID),
-    "kvec-typed-every-confidence": Look("KVEC (typed, every length, confidence)", SKY, "P", MIXED),
-    "kvec-typed-every-calimera": Look("KVEC (typed, every length, CALIMERA)", GREEN, ">", LONG),
-    "kvec-typed-every-induction": Look("KVEC (typed, every length, induction)", GREEN, "p", SOLID),
-    "kvec-alone-every": Look("KVEC (own items alone, every length)", ORANGE, "v", DASHED),
+    "kvec-default": Look("KVEC (by default)", GREEN, "h", SOLID),
+    "kvec-default-fixed": Look("KVEC (by default, fixed n)", MUTED, "D", SOLID),
+    "kvec-default-confidence": Look("KVEC (by default, confidence)", SKY, "P", MIXED),
+    "kvec-default-calimera": Look("KVEC (by default, CALIMERA)", GREEN, ">", LONG),
+    "kvec-default-induction": Look("KVEC (by default, induction)", GREEN, "p", SOLID),
+    "kvec-alone": Look("KVEC (own items alone)", ORANGE, "v", DASHED),
     "kvec-hidden-every": Look("KVEC (every length, half of the values hidden)", SKY, "o", SOLID),
     "kvec-fixed": Look("KVEC (fixed n)", PINK, "D", DASHED),
     "kvec-confidence": Look("KVEC (confidence)", SKY, "P", DASHED),
@@ -95,7 +95,7 @@ DATA_SETS = {
 SWEPT = {"alpha": "α", "beta": "β", "beta/alpha": "β/α", "delay_cost": "λ"}  # settings as they are told
 # how the methods of what is beyond the paper begin: told apart from its comparison
 YARDSTICKS = (
-    "trees-", "logistic-", "kvec-every-", "kvec-typed-every-", "kvec-alone-every-", "kvec-hidden-every-", "kvec-dial",
+    "trees-", "logistic-", "kvec-every-", "kvec-default-", "kvec-alone-", "kvec-hidden-every-", "kvec-dial",
     "kvec-costs",
 )  # fmt: skip
 GROUPED = ("fgnet-d1", "iot-sentinel")  # data sets whose captures, not keys, are put side by side

@@ -109,7 +109,7 @@ def start(preset: str = "small") -> Config:
     """What all trainings begin with, whatever kvec's own defaults are: finished cells stay as they were."""
     return Config.preset(preset).override([
         "visibility.rule=paper", "training.objective=expected", "training.lengths=even", "training.ends=0",
-        "training.batch=64",
+        "training.batch=64", "training.deal=false", "encoder.use_membership=true", "encoder.time=auto",
     ])  # fmt: skip
 
 

@@ -56,8 +56,9 @@ def _read(config: Config) -> dict[str, Any]:
     plain = config.to_dict()
     if config.visibility.rule != "typed":
         del plain["visibility"]["recent"]
-    if not config.training.ends:
-        del plain["training"]["ends"]
+    for name in ("ends", "deal"):
+        if not plain["training"][name]:
+            del plain["training"][name]
     return plain
 
 

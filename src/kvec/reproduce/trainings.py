@@ -20,6 +20,10 @@ REINFORCE = (
 )  # fmt: skip
 EVERY_LENGTH = ("training.floor=1",)  # nothing but the classifier learns, as by the objective `every`
 ALONE = ("encoder.use_membership=false",)
+BY_DEFAULT = (  # as kvec learns by default, in the size of `kvec`
+    "training.objective=every", "training.lengths=early", "training.ends=0.2", "training.deal=true",
+    "visibility.rule=typed", "encoder.use_membership=false", "encoder.time=gaps",
+)  # fmt: skip
 HIDDEN = (  # for a few thousand sequences of many rare values: no value is relied upon
     "encoder.hide=0.5", "encoder.dropout=0.5", "training.weight_decay=0.01", "training.learning_rate=0.001",
     "training.lengths=even",
@@ -67,14 +71,8 @@ TRAININGS: dict[str, Training] = {
     "kvec-every": Training(
         Sure, settings=(*EVERY_LENGTH, "training.keep=last"), has_policy=False, triggers=YARDSTICK, tuned_as="kvec"
     ),
-    "kvec-typed-every": Training(
-        Sure, settings=("visibility.rule=typed", *EVERY_LENGTH, "training.keep=last"), has_policy=False,
-        triggers=YARDSTICK, tuned_as="kvec",
-    ),
-    "kvec-alone-every": Training(
-        Sure, is_alone=True, settings=(*ALONE, *EVERY_LENGTH, "training.keep=last"), has_policy=False,
-        triggers=YARDSTICK, tuned_as="kvec",
-    ),
+    "kvec-default": Training(settings=BY_DEFAULT, has_policy=False, triggers=YARDSTICK, tuned_as="kvec"),
+    "kvec-alone": Training(is_alone=True, settings=BY_DEFAULT, has_policy=False, triggers=YARDSTICK, tuned_as="kvec"),
     "kvec-hidden-every": Training(
         settings=("training.objective=every", *HIDDEN), has_policy=False, triggers=YARDSTICK, tuned_as="kvec"
     ),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ORACLE = "trees-oracle"
 DRAWN = (
-    "kvec-typed-every-induction",
+    "kvec-default-induction",
     "kvec",
     "kvec-every-induction",
     "kvec-paper",

@@ -72,8 +72,8 @@ class Batch:
     def of(cls, tangles: Tangles, members: Ints, sizes: Ints | None = None, here: Ints | None = None) -> Batch:
         """The batch of these tangles, which may be some of a batch of tangles of these sizes."""
         bounds = tangles.sequence_starts
-        sequences = _ranges(bounds[members], bounds[members + 1])
-        items = tangles.sequences.by_sequence[_ranges(tangles.offsets[sequences], tangles.offsets[sequences + 1])]
+        sequences = ranges(bounds[members], bounds[members + 1])
+        items = tangles.sequences.by_sequence[ranges(tangles.offsets[sequences], tangles.offsets[sequences + 1])]
         offsets = np.concatenate([[0], np.cumsum(tangles.sequences.length[sequences], dtype=np.int64)])
         sizes = tangles.sizes[members] if sizes is None else sizes
         return cls(tangles, members, sequences, items, offsets, sizes, np.arange(len(sizes)) if here is None else here)
@@ -82,7 +82,7 @@ class Batch:
     def places(self) -> Ints:
         """(N,) where the items lie among those of the whole batch."""
         ends = np.cumsum(self.sizes)
-        return _ranges((ends - self.sizes)[self.here], ends[self.here])
+        return ranges((ends - self.sizes)[self.here], ends[self.here])
 
     def draw(self, rng: np.random.Generator, slots: int, modulus: int, hide: float = 0.0) -> Draw:
         """Choose slots, offsets and hidden values at random; for the whole batch, so that all processes draw alike."""
@@ -193,7 +193,7 @@ def plan_batches(
     return batches
 
 
-def _ranges(starts: Ints, ends: Ints) -> Ints:
+def ranges(starts: Ints, ends: Ints) -> Ints:
     """The numbers of several ranges, one after the other."""
     counts = ends - starts
     return np.repeat(ends - np.cumsum(counts), counts) + np.arange(int(counts.sum()))

@@ -129,11 +129,11 @@ def encode_tangles(frame: pl.DataFrame, schema: Schema, vocabulary: Vocabulary) 
         _refuse_two_labels(frame, sequences, schema)
     return Tangles(
         starts, sequences, session,
-        alike=_numbered(tangle, session_fields),
+        alike=numbered(tangle, session_fields),
         match=_match(tangle, [matchable[name] for name in schema.match_names if name in matchable]),
         codes=codes,
         numbers=vocabulary.numbers(frame),
-        gaps=None if time is None else _gaps(time, starts, sequences),
+        gaps=None if time is None else gaps_of(time, starts, sequences),
         time=time,
         labels=labels,
         tangle_of=tangle[sequences.first].astype(np.int32),
@@ -183,13 +183,13 @@ def _refuse_two_labels(frame: pl.DataFrame, sequences: Sequences, schema: Schema
 
 def _match(tangle: npt.NDArray[np.int64], fields: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
     """One number for each different (tangle, match fields); -1 where a field is missing or there is none."""
-    numbers = _numbered(tangle, fields)
+    numbers = numbered(tangle, fields)
     for field in fields:
         numbers[field == MISSING] = -1
     return numbers
 
 
-def _numbered(tangle: npt.NDArray[np.int64], fields: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
+def numbered(tangle: npt.NDArray[np.int64], fields: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
     """One number for each different (tangle, fields); -1 where there are no fields."""
     if not fields:
         return np.full(len(tangle), -1, np.int32)
@@ -204,7 +204,8 @@ def _numbered(tangle: npt.NDArray[np.int64], fields: list[npt.NDArray[np.int64]]
     return combined.astype(np.int32)
 
 
-def _gaps(time: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], sequences: Sequences) -> npt.NDArray[np.int8]:
+def gaps_of(time: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], sequences: Sequences) -> npt.NDArray[np.int8]:
+    """(N, 2) steps of time since the item before: in the own sequence, and in the tangle."""
     in_tangle = np.diff(time, prepend=time[:1])
     ordered = time[sequences.by_sequence]
     in_sequence = np.empty_like(in_tangle)

@@ -41,10 +41,10 @@ class Encoder:
     hide: float = 0.05  # share of values that training shows as 'unknown', so that no single value is relied upon
     slots: int = 64  # S: membership is the number of sequences opened earlier, modulo this
     positions: int = 256  # P: later positions in a sequence share one embedding
-    time: str = "auto"  # "order", "gaps" (needs times), "both", or "auto": both where there are times
+    time: str = "gaps"  # to the items before, where there are times; "order" of arrival; "both"; "auto": what there is
     time_modulus: int = 1024  # M: the order of arrival is taken modulo this
     knots: int = 1  # delay costs at which the policy has a head of its own, for a dial; 1: it knows its own alone
-    use_membership: bool = True
+    use_membership: bool = False  # an item tells which sequence it is of; `typed` visibility knows without
     use_position: bool = True
     use_time: bool = True
 
@@ -84,6 +84,7 @@ class Training:
     keep: str = "best"  # the best epoch on validation: of least loss in `every`, else of largest HM; or the "last" one
     patience: int = 8  # epochs without a better one on validation before stopping; "last" has none
     minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
+    deal: bool = True  # every epoch deals the keys of each tangle out into 1, 2, 4, … smaller ones, drawn anew
     batch: int = 16  # tangles at the most; an epoch of few tangles takes smaller batches rather than few updates
     batch_items: int = 8192  # padded items in a batch at the most, where it holds several tangles
     block: int = 4096  # longer tangles are run in blocks of this many items
