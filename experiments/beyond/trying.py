@@ -12,7 +12,10 @@ from kvec.read.table import Table
 from kvec.tangle.tangling import Split
 from kvec.words.schema import Schema
 
-BEFORE = {"objective": "expected", "visibility": "paper", "lengths": "even", "batch": 64}  # defaults at that time
+BEFORE = {  # defaults at that time
+    "objective": "expected", "visibility": "paper", "lengths": "even", "batch": 64, "deal": False,
+    "use_membership": True, "time": "auto",
+}  # fmt: skip
 
 
 def some_table(data: str, schema: Path | None, share: float, tangles: int) -> Table:

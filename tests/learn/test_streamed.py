@@ -14,9 +14,12 @@ from kvec.estimator import KVEC
 from kvec.learn import supply as supplying
 from kvec.learn.run import Run
 from kvec.learn.streamed import Streamed, streamed_material, survey
+from kvec.learn.supply import InMemory, Supply
 from kvec.learn.together import ALONE, Together
+from kvec.read.rows import read_table
 from kvec.read.shards import open_shards
-from kvec.tangle.tangling import Split
+from kvec.tangle.tangles import encode_tangles
+from kvec.tangle.tangling import Split, arrange
 from kvec.tangle.windows import plan_windows
 from kvec.words.config import Training
 from kvec.words.errors import DataError, SettingError
@@ -75,11 +78,13 @@ def assert_same_model(one: KVEC, two: KVEC) -> None:
 # -- where all fits in one window ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_keys", [2, 8])  # eight are dealt out
-def test_a_window_that_holds_all_gives_the_model_of_a_table_in_memory(tmp_path: Path, n_keys: int) -> None:
+@pytest.mark.parametrize(("n_keys", "objective"), [(2, "every"), (8, "every"), (8, "expected")])  # eight are dealt out
+def test_a_window_that_holds_all_gives_the_model_of_a_table_in_memory(
+    tmp_path: Path, n_keys: int, objective: str
+) -> None:
     data = written(made(n_keys=n_keys), tmp_path / "data")
-    whole = KVEC(schema=SCHEMA, class_weights="balanced", **TINY).fit(data)
-    assert_same_model(whole, KVEC(schema=SCHEMA, class_weights="balanced", stream_items=10**6, **TINY).fit(data))
+    settings = TINY | {"schema": SCHEMA, "class_weights": "balanced", "objective": objective}
+    assert_same_model(KVEC(**settings).fit(data), KVEC(stream_items=10**6, **settings).fit(data))
 
 
 def test_tangles_may_lie_scattered_and_grouped(tmp_path: Path) -> None:
@@ -149,6 +154,34 @@ def test_windows_hold_every_training_sequence_once_and_no_more_than_they_may(
     assert sorted(name for _, *name in alone) == sorted(map(list, train.rows()))
     tangles = {(step, name) for step, name, _ in alone}
     assert (len(tangles) > len({name for _, name in tangles})) == (n_keys > 2), "eight keys are dealt out"
+
+
+@pytest.mark.parametrize("most", [480, 0])
+def test_delays_are_those_of_the_items_that_are_dealt_out(tmp_path: Path, most: int) -> None:
+    data = written(made(40, n_keys=8), tmp_path / "data")
+    supply: Supply
+    supply, material = prepared(data, 480)
+    if not most:
+        table = read_table(data, Schema.from_dict(SCHEMA))
+        supply = InMemory(encode_tangles(arrange(table.frame), table.schema, material.vocabulary), (2,))
+    settings = Training(objective="expected", stream_items=most, batch=4)
+    n_dealt = 0
+    for portion in supply.epoch(0, settings, np.random.default_rng(0), ALONE)[1]:
+        batch = portion.batch
+        share = np.concatenate([np.arange(1, n + 1) / n for n in np.diff(batch.offsets)])
+        np.testing.assert_allclose(portion.delays[batch.items], share)
+        n_dealt += len(batch.members)
+    assert n_dealt > 40
+
+
+def test_data_of_which_other_keys_came_while_training_are_refused(tmp_path: Path) -> None:
+    frame = made(40, n_keys=8)
+    supply, _ = prepared(written(frame, tmp_path / "data"), 480)
+    merged = frame.with_columns(key=pl.col("key").replace(7, 6), label=pl.lit("a"))
+    written(merged, tmp_path / "data")
+    with pytest.raises(DataError, match="the data has changed since training began"):
+        for _ in supply.epoch(0, Training(stream_items=480), np.random.default_rng(0), ALONE)[1]:
+            pass
 
 
 def test_classes_are_counted_over_all_windows(tmp_path: Path) -> None:

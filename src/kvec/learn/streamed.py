@@ -1,4 +1,4 @@
-"""Training on tangles that do not fit in memory: surveyed once, then read in windows, each process its own tangles."""
+"""Training on tangles that do not fit in memory: surveyed once, then read in windows, by each process what it needs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Listing:
     sizes: list[int] = field(default_factory=list)  # items of each of those
     classes: list[dict[str, int]] = field(default_factory=list)  # of each label column, sequences of each class
     keys: list[int] = field(default_factory=list)  # sequences of each of those
-    lengths: list[Ints] = field(default_factory=list)  # items of each sequence, a part at a time
+    lengths: list[npt.NDArray[np.int32]] = field(default_factory=list)  # items of each sequence, a part at a time
 
     @property
     def n_sequences(self) -> int:
@@ -80,7 +80,7 @@ class Listing:
         self.sizes += np.diff(found.starts).tolist()
         first = found.sequences.first
         self.keys += np.diff(np.searchsorted(first, found.starts)).tolist()
-        self.lengths.append(found.sequences.length.astype(np.int64))
+        self.lengths.append(found.sequences.length.astype(np.int32))
         firsts = frame[first]
         self.classes = self.classes or [{} for _ in schema.label_names]
         for name, counts in zip(schema.label_names, self.classes, strict=True):
@@ -257,8 +257,10 @@ class Streamed:
         names = pl.Series("tangle", [self._listing.names[g] for g in given], pl.String)
         frame = self._shards.read(self._listing.units.filter(pl.col("tangle").is_in(names.implode())))
         tangles = encode_tangles(_in_order(frame, names), self._shards.schema, self._vocabulary)
-        expected = np.concatenate([self._sizes[self._starts[g] : self._starts[g + 1]] for g in given])
-        if not np.array_equal(tangles.sizes, expected):
+        here = ranges(self._starts[given], self._starts[given + 1])
+        lengths = self._lengths[ranges(self._sequences[here], self._sequences[here + 1])]
+        is_same = np.array_equal(tangles.sizes, self._sizes[here])
+        if not (is_same and np.array_equal(tangles.sequences.length, lengths)):
             raise DataError("the data has changed since training began; train again without --resume")
         return tangles
 

@@ -15,8 +15,6 @@ def draw_parts(tangle: Ints, rng: np.random.Generator) -> Ints:
 
     A tangle falls into 1, 2, 4, … parts, each as likely, up to two sequences a part on average.
     """
-    if not len(tangle):
-        return tangle
     most = np.log2(np.maximum(np.bincount(tangle) / 2, 1)).astype(np.int64)
     n_parts = 2 ** rng.integers(0, most + 1)
     return rng.integers(0, n_parts[tangle])
@@ -30,7 +28,10 @@ def dealt_tangles(tangle: Ints, part: Ints) -> tuple[Ints, Ints]:
 
 
 def deal(tangles: Tangles, part: Ints) -> Tangles:
-    """Sequences of one tangle and one part as a tangle of their own, as if no other item had ever come."""
+    """Sequences of one tangle and one part as a tangle of their own, as if no other item had ever come.
+
+    A part does not start anew where it was silent for longer than sequences live, as a stream's tangle would.
+    """
     if not part.any():
         return tangles
     old = tangles.sequences
