@@ -53,7 +53,7 @@ def measured_trainings(results: Results, dataset: str) -> list[str]:
 
 
 def side_by_side(results: Results) -> dict[str, list[int]]:
-    """Data sets on which several rules of visibility were tried with growing tangles, and how large these were."""
+    """Data sets that were learned with and without other keys in growing tangles, and how large these were."""
     found: dict[str, set[int]] = {}
     for name in dict.fromkeys(results.prefixes["dataset"].to_list()):
         base, _, number = name.partition("@")

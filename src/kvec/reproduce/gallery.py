@@ -131,5 +131,5 @@ def _beyond(results: Results) -> Iterator[Picture]:
             draw = partial(draw_by_items, results, dataset, [name for name in trainings if name in READERS])
             yield Picture(f"{dataset}-items", "ratings", caption, draw)
     for base, numbers in side_by_side(results).items():
-        caption = f"Rules of visibility on {name_of(base)}, with ever larger tangles."
+        caption = f"{name_of(base)} with and without other keys, in ever larger tangles."
         yield Picture(f"{base}-visibility", "visibility", caption, partial(draw_side_by_side, results, base, numbers))

@@ -51,7 +51,7 @@ EXPERIMENTS = {
 BEYOND = {
     "dial": "Beyond the paper: one model with a dial",
     "beyond": "Beyond the paper: at equal earliness, on the same test tangles",
-    "visibility": "Beyond the paper: what items see of others", "ratings": "Beyond the paper: items seen and told",
+    "visibility": "Beyond the paper: what other keys tell", "ratings": "Beyond the paper: items seen and told",
 }  # fmt: skip
 PAIRED = (
     "Points of accuracy (and of HM, at the point chosen on validation) by which a method lies above another on the "
