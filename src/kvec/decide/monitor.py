@@ -98,9 +98,12 @@ class Monitor:
         if self.promise.block is None and f"t{tangle}" not in self._open:
             self._begin(f"t{tangle}")
 
-    def observe(self, decision: Decision, time: float | None = None) -> None:
-        """Take a decision; `time`, when it fell by the items' clock, where units are blocks of time."""
-        name = f"t{decision.tangle}"
+    def observe(self, decision: Decision, time: float | None = None, tangle: str | int | None = None) -> None:
+        """Take a decision; `time`, when it fell by the items' clock, where units are blocks of time.
+
+        `tangle` is the name that `arrived` was given, where that is another than the decision's.
+        """
+        name = f"t{decision.tangle if tangle is None else tangle}"
         if self.promise.block is not None:
             if time is None:
                 raise SettingError("units are blocks of time here, so observe needs the time of each decision")
@@ -154,7 +157,8 @@ class Monitor:
         return {
             "tests": {name: test.to_plain() for name, test in self._tests.items()},
             "units": [[number, asdict(unit)] for number, unit in self._units.items()],
-            "open": dict(self._open), "partly": list(self._partly), "awaited": {name: list(one) for name, one in self._awaited.items()},
+            "open": dict(self._open), "awaited": {name: list(one) for name, one in self._awaited.items()},
+            "partly": list(self._partly),
             "capital": list(self._capital), "largest": self._largest,
             "alarms": [asdict(alarm) for alarm in self._alarms], "n": dict(self._n), "block": self._block,
             "awaits_labels": self._awaits_labels,

@@ -260,13 +260,17 @@ def _warn_of_groups(tangles: Tangles, unit: npt.NDArray[np.int64]) -> None:
 def _reference(
     model: KVEC, tangles: Tangles, scores: Scores, point: OperatingPoint, block: float | None
 ) -> dict[str, str]:
-    """What decisions look like at the promised point, unit by unit, as a stream would tell them."""
+    """What decisions look like at the promised point, unit by unit, as a stream would tell them.
+
+    A tangle that was idle for too long begins anew, and is another unit then: a stream has let go of it, and cannot
+    know whether it comes again. The units of the promise are tangles as given, since their parts depend on each other.
+    """
     halts = _halts(scores, point)
     stops = np.where(halts > 0, halts, tangles.sequences.length)
     at = scores.offsets[:-1] + stops - 1
     shares = scores.classes[0][at]
-    unit = tangles.given[tangles.tangle_of].astype(np.int64)
+    unit = tangles.tangle_of.astype(np.int64)
     if block is not None and tangles.time is not None:
-        unit = _blocks(unit, tangles.time[tangles.sequences.by_sequence[at]], block)
+        unit = _blocks(tangles.given[unit].astype(np.int64), tangles.time[tangles.sequences.by_sequence[at]], block)
     classes = model.model_.vocabulary.labels[0]
     return reference(unit, shares.max(axis=1).astype(np.float64), stops, shares.argmax(axis=1), classes)
