@@ -121,6 +121,8 @@ def test_the_same_sequences_give_one_promise(
     assert f"the promise of {made} in {model} is replaced" in err and "operating point stays at θ = " in out
     part = tmp_path / "part.csv"
     pl.read_parquet(unseen).filter(pl.col("tangle") < 50).write_csv(part)
+    line = refused("guarantee", model, part, "--max-early-error", "0.1")
+    assert "or on more or fewer of them, so use other data" in line, "the same wish on a part"
     for data in (unseen, part):
         line = refused("guarantee", model, data, "--max-error", "0.9")
         assert f"gave the promise of {made}, --max-early-error 0.1; the confidence does not cover" in line
@@ -131,6 +133,25 @@ def test_the_same_sequences_give_one_promise(
     assert "--max-error 0.9" in refused("guarantee", tmp_path / "saved", unseen, "--max-early-error", "0.2")
     demo_traffic(60, seed=78, keys=4).write_parquet(tmp_path / "other.parquet")
     assert run(["guarantee", str(model), str(tmp_path / "other.parquet"), "--max-early-error", "0.2"]) == 0
+
+
+def test_a_tuned_model_gives_another_promise(
+    promised: Path, unseen: Path, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer, tuned, wish = tmp_path / "newer.parquet", tmp_path / "tuned", ("--max-early-error", "0.1")
+    demo_traffic(60, seed=79, keys=4).write_parquet(newer)
+    assert run(["tune", str(promised), str(newer), "--trigger", "calibrated", "-o", str(tuned)]) == 0
+    line = refused("guarantee", tuned, unseen, *wish)
+    assert "gave the promise of" in line and "of a model that was tuned since" in line
+    card = json.loads((tuned / "kvec.json").read_text())
+    for each in card["calibrated"]:
+        del each["wish"]["model"]  # as an older kvec wrote it
+    change_card(tuned, calibrated=card["calibrated"])
+    assert run(["guarantee", str(tuned), str(unseen), *wish]) == 0
+    assert run(["guarantee", str(tuned), str(unseen), *wish]) == 0, "its operating point has moved since"
+    moved = load(tuned).at(threshold=0.4)
+    moved.save(tmp_path / "moved")
+    assert run(["guarantee", str(tmp_path / "moved"), str(unseen), *wish]) == 0, "where it stands is no difference"
 
 
 def test_a_promise_in_another_folder(model: Path, unseen: Path, capsys: pytest.CaptureFixture[str]) -> None:

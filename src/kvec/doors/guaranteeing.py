@@ -72,12 +72,14 @@ def guarantee_model(wishes: Wishes) -> str:
         )
     table = _unseen(wishes, trained)
     marks = seen_marks(table.frame)
-    wished = asdict(wish) | {"max_keys": wishes.max_keys, "block": wishes.block}
+    deployed = model.deployed()
+    wished = asdict(wish) | {"max_keys": wishes.max_keys, "block": wishes.block, "model": deployed.hash}
     earlier = spent(trained.calibrated, wished, marks)
     if earlier is not None and not wishes.again:
         raise DataError(
             f"{wishes.data}: these sequences gave the promise of {earlier['made']}, {_named(earlier['wish'])}; the "
-            "confidence does not cover a second one of another wish, so use other data, or go on with --again"
+            "confidence does not cover a second one of another wish, of a model that was tuned since, or on more or "
+            "fewer of them, so use other data, or go on with --again"
         )
     require_truth(table)
     warn_of(table)
@@ -98,7 +100,7 @@ def guarantee_model(wishes: Wishes) -> str:
         more = "these sequences gave another promise before, and this one was not chosen for being the nicer"
         promise = replace(promise, assumption=f"{promise.assumption}; {more}")
     promise = replace(
-        promise, made=date.today().isoformat(), model=model.deployed().turned(point).hash,
+        promise, made=date.today().isoformat(), model=deployed.turned(point).hash,
         calibration=hashlib.blake2b(marks.tobytes(), digest_size=16).hexdigest(),
         reference=_reference(model, tangles, scores, point, wishes.block),
     )  # fmt: skip
