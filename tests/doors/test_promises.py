@@ -28,7 +28,8 @@ def promised(lively: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("promised")
     demo_traffic(60, seed=77, keys=4).write_parquet(folder / "unseen.parquet")
     model = Path(shutil.copytree(lively.model, folder / "model"))
-    assert run(["guarantee", str(model), str(folder / "unseen.parquet"), "--max-early-error", "0.1"]) == 0
+    wish = ("--max-early-error", "0.1", "--max-keys", "4")
+    assert run(["guarantee", str(model), str(folder / "unseen.parquet"), *wish]) == 0
     return model
 
 

@@ -315,8 +315,7 @@ class Stream:
         stream._models = models
         stream.limits, stream.reasons = Limits(**facts["limits"]), dict(facts["reasons"])
         stream._dtype = _precision(facts["dtype"])
-        stream.note = facts.get("note", {})
-        stream._engines = []
+        stream.note, stream._engines = facts.get("note", {}), []
         for i, told in enumerate(facts["engines"]):
             if models is None:
                 model = Deployed.from_plain(told["model"], under(f"{i}.weights.", arrays))

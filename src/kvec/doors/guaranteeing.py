@@ -16,7 +16,7 @@ import polars as pl
 from kvec.decide.checkpoint import Trained, require_model_place, save_model
 from kvec.decide.drift import reference
 from kvec.decide.folder import rewrite_card
-from kvec.decide.guarantee import Calibration, Wish, guarantee
+from kvec.decide.guarantee import KNOWN_BEFORE, Calibration, Wish, guarantee
 from kvec.decide.halting import first_halts
 from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.scores import Scores
@@ -224,7 +224,7 @@ def _most_keys(wishes: Wishes, trained: Trained) -> int:
     if wishes.block is not None:
         raise SettingError("--block needs --max-keys, the most labelled sequences that can ever begin in a block")
     tangling = trained.schema.tangling
-    return tangling.number if tangling and tangling.of == "key" else _validation_keys(trained)
+    return tangling.number if tangling and tangling.of == "key" else 2 * _validation_keys(trained)
 
 
 def _most_of_classes(wishes: Wishes, trained: Trained, most_keys: int) -> Mapping[str, int]:
@@ -240,11 +240,10 @@ def _require_few_keys(
     counts = np.bincount(unit[known])
     if counts.size and counts.max() > most_keys:
         first = int(np.flatnonzero((unit == counts.argmax()) & known)[0])
-        where = "said" if wishes.max_keys is not None else "known from validation or the tangling"
+        where = "said" if wishes.max_keys is not None else "of the tangling, or twice the most of validation"
         raise DataError(
-            f"tangle {tangles.names()['tangle'][first]!r} holds {counts.max():,} labelled sequences"
-            f"{' in one block' if wishes.block else ''}, more than the {most_keys:,} {where}; name the most that can "
-            "ever occur with --max-keys"
+            f"tangle {tangles.names()['tangle'][first]!r} holds more labelled sequences"
+            f"{' in one block' if wishes.block else ''} than {most_keys:,}, the number {where}; {KNOWN_BEFORE}"
         )
 
 
