@@ -49,7 +49,7 @@ def test_errors_at_the_end_count_only_where_all_errors_do() -> None:
 
 
 def test_more_keys_than_were_fixed_beforehand() -> None:
-    with pytest.raises(DataError, match="a unit holds 4 of them, more than the 3 that were fixed beforehand; name the"):
+    with pytest.raises(DataError, match="a unit holds more of them than 3, the number fixed beforehand; give the most"):
         guarantee(calibration(), Wish("error", 0.1), 3)
 
 

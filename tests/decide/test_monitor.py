@@ -11,7 +11,7 @@ import pytest
 from tests.decide.made_promise import KEYS, promise, units, watched
 
 from kvec.decide import monitor as room
-from kvec.decide.monitor import Monitor
+from kvec.decide.monitor import PATIENCE, Monitor
 from kvec.decide.promise import ClassPromise
 from kvec.words.errors import SettingError
 from kvec.words.items import Decision, Reason
@@ -104,14 +104,53 @@ def test_more_labels_than_the_promise_allows_for_do_not_break_the_bets() -> None
 
 def test_early_errors_need_what_would_have_been_said_at_the_end() -> None:
     rng = np.random.default_rng(4)
-    for label_at_end, holds in (("other", False), ("a", True), (None, True)):
+    for label_at_end, holds, n_units in (("other", False, 60), ("a", True, 60), (None, True, 0)):
         monitor = Monitor(watched(rng, kind="early error"))
         for tangle in range(60):
             one = Decision(tangle, 0, 0, ("a",), (0.9,), 3, None, Reason.HALTED)
             monitor.observe(one)
-            monitor.observe_label(one.id, "other", label_at_end)
+            assert monitor.observe_label(one.id, "other", label_at_end)
         monitor.close()
         assert (monitor.status().errors < 1) == holds
+        assert monitor.status().n_labelled_units == n_units
+    assert "labels" not in monitor.status().line(), "of early errors they said nothing"
+    assert sum(monitor.to_plain()["capital"]) == pytest.approx(1), "nor did they speak for the promise"
+
+
+@pytest.mark.parametrize("right", [0, KEYS - 1])
+def test_units_of_which_a_label_never_comes_count_without_it(right: int) -> None:
+    """Three labels of four come, all wrong or all right."""
+    rng = np.random.default_rng(13)
+    kept = watched(rng)
+    whole, cut = Monitor(kept), Monitor(kept)
+    parts = units(rng, PATIENCE + 40)
+    for number, unit in enumerate(parts):
+        if number == PATIENCE + 20:
+            cut = Monitor.from_plain(kept, json.loads(json.dumps(cut.to_plain())))
+        for monitor in (whole, cut):
+            for one in unit:
+                monitor.observe(one)
+            for i, one in enumerate(unit[:-1]):
+                assert monitor.observe_label(one.id, one.label if i < right else "other")
+            assert monitor.status().n_labelled_units == max(number - PATIENCE, 0)
+            monitor.close(unit[0].tangle)
+    now = whole.status()
+    assert now.n_labelled_units == 40 and now.holds == bool(right)
+    assert (sum(whole.to_plain()["capital"]) > 1) == (not right)
+    assert len(whole.to_plain()["units"]) == PATIENCE, "no other is kept"
+    assert whole.to_plain() == cut.to_plain()
+    assert not whole.observe_label(parts[0][-1].id, "other"), "it is waited for no more"
+    assert whole.observe_label(parts[-1][-1].id, "other") and whole.status().n_labelled_units == 41
+
+
+def test_labels_of_units_that_have_none_are_waited_for() -> None:
+    rng = np.random.default_rng(14)
+    parts = units(rng, 3 * PATIENCE)
+    monitor = fed(Monitor(watched(rng)), parts)
+    for unit in parts:
+        for one in unit:
+            assert monitor.observe_label(one.id, one.label)
+    assert monitor.status().n_labelled_units == 3 * PATIENCE
 
 
 def test_classes_of_which_nothing_is_promised_do_not_count() -> None:

@@ -21,12 +21,27 @@ def marks_of(first: int, last: int) -> Marks:
 @pytest.mark.parametrize("n", [1, 40, KEPT, 10_000])
 def test_the_same_sequences_are_known_again(n: int) -> None:
     before = json.loads(json.dumps(noted([], WISH, marks_of(0, n), "today")))
-    assert spent(before, WISH, marks_of(0, n)) is None, "the same wish"
+    assert spent(before, WISH, marks_of(0, n)) is None, "the very same"
     assert spent(before, OTHER, marks_of(0, n)) == before[0]
     assert spent(before, OTHER, marks_of(0, max(n // 2, 1))) == before[0], "a part of them"
     assert spent(before, OTHER, marks_of(0, 2 * n)) == before[0], "among others"
     assert spent(before, OTHER, marks_of(n, 2 * n)) is None, "others"
+    assert spent(before, WISH, marks_of(0, 2 * n)) == before[0], "the same wish, and others besides"
+    if n > 1:
+        assert spent(before, WISH, marks_of(0, n // 2)) == before[0], "the same wish on a part of them"
     assert len(before[0]["marks"]) <= 11 * KEPT
+
+
+def test_another_model_is_another_wish_and_older_folders_do_not_name_it() -> None:
+    marks = marks_of(0, 99)
+    before = noted([], WISH | {"model": "first"}, marks, "today")
+    assert spent(before, WISH | {"model": "first"}, marks) is None
+    assert spent(before, WISH | {"model": "second"}, marks) == before[0]
+    assert len(noted(before, WISH | {"model": "second"}, marks, "later")) == 2
+    older = noted([], WISH, marks, "then")
+    assert spent(older, WISH | {"model": "first"}, marks) is None
+    assert spent(older, OTHER | {"model": "first"}, marks) == older[0]
+    assert noted(older, WISH | {"model": "first"}, marks, "today") == before, "it is named from then on"
 
 
 def test_a_few_that_are_alike_by_chance_are_nothing() -> None:

@@ -109,6 +109,7 @@ def test_it_holds_at_that_very_point_alone(place: Path, promised: Path, tmp_path
     for moved in (OperatingPoint(theta, cost * 1.01), OperatingPoint(theta / 2, cost), OperatingPoint(theta)):
         assert model.turned(moved).promised is None, moved
         assert Stream(model.turned(moved)).promised is None
+        assert (model.turned(moved).hash == model.hash) == (moved.delay_cost is not None), "where it stands is no part"
     assert model.turned(OperatingPoint(0.1, 1.0)).turned(model.operating_point).promised is not None, "there and back"
     assert Stream(model, threshold=0.4).promised is None
     (void,) = promise_lines(load_deployed(promised, {"delay_cost": 0.5}))
@@ -165,6 +166,7 @@ def test_a_model_that_halts_by_induction_promises_a_delay_cost(
     decided = load(tuned).decision_frame(place / "unseen.parquet")
     assert (decided["n_observed"] / decided["length"]).mean() == pytest.approx(promise.earliness), "as calibrated"
     assert deployed.turned(OperatingPoint(deployed.threshold, cost * 1.01)).promised is None
+    assert deployed.turned(OperatingPoint(deployed.threshold, cost * 1.01)).hash == deployed.hash
     assert Stream(deployed).promised is not None
 
 

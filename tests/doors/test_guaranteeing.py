@@ -23,6 +23,7 @@ from kvec.read.synthetic import demo_traffic
 from kvec.tangle.tangling import Split
 
 Refused = Callable[..., str]
+FEW = ("--max-keys", "4")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def model(lively: Trained, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def promised(lively: Trained, unseen: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Path(shutil.copytree(lively.model, tmp_path_factory.mktemp("promised") / "model"))
-    assert run(["guarantee", str(folder), str(unseen), "--max-early-error", "0.1"]) == 0
+    assert run(["guarantee", str(folder), str(unseen), "--max-early-error", "0.1", *FEW]) == 0
     return folder
 
 
@@ -51,7 +52,7 @@ def change_card(folder: Path, **entries: object) -> None:
 
 def test_the_promise_is_told_and_written(model: Path, unseen: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = load(model)
-    assert run(["guarantee", str(model), str(unseen), "--max-early-error", "0.1", "--confidence", "0.9"]) == 0
+    assert run(["guarantee", str(model), str(unseen), "--max-early-error", "0.1", "--confidence", "0.9", *FEW]) == 0
     out = capsys.readouterr().out
     assert out.startswith(
         "promised: at most 10% of sequences are wrong when decided early, though right at their end (90% confidence, "
@@ -115,12 +116,16 @@ def test_the_same_sequences_give_one_promise(
     promised: Path, unseen: Path, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = Path(shutil.copytree(promised, tmp_path / "model"))
-    assert run(["guarantee", str(model), str(unseen), "--max-early-error", "0.1"]) == 0, "the same wish may be repeated"
+    assert run(["guarantee", str(model), str(unseen), "--max-early-error", "0.1", *FEW]) == 0, (
+        "the same wish may be repeated"
+    )
     made = load_deployed(model).promise.made  # type: ignore[union-attr]
     out, err = capsys.readouterr()
     assert f"the promise of {made} in {model} is replaced" in err and "operating point stays at θ = " in out
     part = tmp_path / "part.csv"
     pl.read_parquet(unseen).filter(pl.col("tangle") < 50).write_csv(part)
+    line = refused("guarantee", model, part, "--max-early-error", "0.1", *FEW)
+    assert "or on more or fewer of them, so use other data" in line, "the same wish on a part"
     for data in (unseen, part):
         line = refused("guarantee", model, data, "--max-error", "0.9")
         assert f"gave the promise of {made}, --max-early-error 0.1; the confidence does not cover" in line
@@ -133,9 +138,28 @@ def test_the_same_sequences_give_one_promise(
     assert run(["guarantee", str(model), str(tmp_path / "other.parquet"), "--max-early-error", "0.2"]) == 0
 
 
+def test_a_tuned_model_gives_another_promise(
+    promised: Path, unseen: Path, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer, tuned, wish = tmp_path / "newer.parquet", tmp_path / "tuned", ("--max-early-error", "0.1", *FEW)
+    demo_traffic(60, seed=79, keys=4).write_parquet(newer)
+    assert run(["tune", str(promised), str(newer), "--trigger", "calibrated", "-o", str(tuned)]) == 0
+    line = refused("guarantee", tuned, unseen, *wish)
+    assert "gave the promise of" in line and "of a model that was tuned since" in line
+    card = json.loads((tuned / "kvec.json").read_text())
+    for each in card["calibrated"]:
+        del each["wish"]["model"]  # as an older kvec wrote it
+    change_card(tuned, calibrated=card["calibrated"])
+    assert run(["guarantee", str(tuned), str(unseen), *wish]) == 0
+    assert run(["guarantee", str(tuned), str(unseen), *wish]) == 0, "its operating point has moved since"
+    moved = load(tuned).at(threshold=0.4)
+    moved.save(tmp_path / "moved")
+    assert run(["guarantee", str(tmp_path / "moved"), str(unseen), *wish]) == 0, "where it stands is no difference"
+
+
 def test_a_promise_in_another_folder(model: Path, unseen: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, output = (model / "kvec.json").read_bytes(), model.with_name("promised")
-    wish = ["guarantee", str(model), str(unseen), "--max-early-error", "0.1", "-o", str(output)]
+    wish = ["guarantee", str(model), str(unseen), "--max-early-error", "0.1", *FEW, "-o", str(output)]
     assert run(wish) == 0
     out, err = capsys.readouterr()
     assert f"the promise is in {output};" in out and "replaced" not in err
@@ -160,13 +184,13 @@ def test_wishes_that_cannot_be(model: Path, unseen: Path, refused: Refused) -> N
     for wish, message in (
         ((), "either --max-early-error SHARE or --max-error SHARE"),
         (("--max-error", "0.1", "--max-early-error", "0.1"), "either --max-early-error"),
-        (("--max-error", "0.1", "--max-keys", "3"), "holds 4 labelled sequences, more than the 3 said; name the most"),
+        (("--max-error", "0.1", "--max-keys", "3"), "labelled sequences than 3, the number said; give the most that"),
         (("--max-error", "0.1", "--max-keys", "0"), "--max-keys is 0; at least 1"),
         (("--max-error", "0.1", "--block", "5"), "--block needs --max-keys"),
         (("--max-error", "0.1", "--block", "0", "--max-keys", "9"), "--block is 0; it must be a time"),
         (("--max-error", "0.1", "--bound", "binomial"), "the binomial bound needs at most one sequence in a unit"),
-        (("--max-error", "0.001"), "2,995 are needed for 0.1%"),
-        (("--max-error", "0.05"), "even at the end of every sequence"),
+        (("--max-error", "0.001", *FEW), "2,995 are needed for 0.1%"),
+        (("--max-error", "0.05", *FEW), "even at the end of every sequence"),
     ):
         assert message in refused("guarantee", model, unseen, *wish)
     plain = json.loads((model / "kvec.json").read_text())["settings"]
@@ -174,6 +198,25 @@ def test_wishes_that_cannot_be(model: Path, unseen: Path, refused: Refused) -> N
         "deciding": {"after_halt": "drop", "threshold": 0.5}, "training": plain["training"] | {"objective": "expected"},
     })  # fmt: skip
     assert "drops the items of decided sequences" in refused("guarantee", model, unseen, "--max-error", "0.5")
+
+
+def test_the_most_of_a_tangle_is_twice_that_of_validation_and_not_read_off_the_calibration(
+    lively: Trained, model: Path, tmp_path: Path, refused: Refused
+) -> None:
+    split = load(model).model_.split
+    assert split is not None
+    held_out = Split.from_dict(split).part(lively.frame, "validation")
+    most = held_out.group_by("tangle").agg(pl.col("key").n_unique())["key"].max()
+    assert isinstance(most, int)
+    for keys, n_tangles in ((2 * most, 60), (2 * most + 1, 60)):
+        demo_traffic(n_tangles, seed=80 + keys, keys=keys).write_parquet(tmp_path / f"{keys}.parquet")
+    assert run(["guarantee", str(model), str(tmp_path / f"{2 * most}.parquet"), "--max-error", "0.9"]) == 0
+    promise = load_deployed(model).promised
+    assert promise is not None and promise.most_keys == 2 * most
+    line = refused("guarantee", model, tmp_path / f"{2 * most + 1}.parquet", "--max-error", "0.9")
+    assert f"more labelled sequences than {2 * most}, the number of the tangling, or twice the most of valid" in line
+    assert "from what is known of such data and not from this calibration" in line
+    assert str(2 * most + 1) not in line.replace(f"{2 * most + 1}.parquet", ""), "it would be given at once"
 
 
 def test_one_endless_tangle_needs_blocks(
@@ -249,7 +292,7 @@ def test_another_operating_point_makes_it_void(
 
 def test_what_is_unknown_is_settled_for_the_promised_point(model: Path, unseen: Path, tmp_path: Path) -> None:
     load(model).at(unknown_below=0.5, abstain_below=0.4).save(tmp_path / "careful")
-    assert run(["guarantee", str(tmp_path / "careful"), str(unseen), "--max-early-error", "0.1"]) == 0
+    assert run(["guarantee", str(tmp_path / "careful"), str(unseen), "--max-early-error", "0.1", *FEW]) == 0
     after = load(tmp_path / "careful").model_
     here = after.unknown.settled(after.validation, OperatingPoint(after.threshold, after.delay_cost))
     assert after.unknown.to_plain() == here.to_plain() and after.unknown.abstain_below == 0.4

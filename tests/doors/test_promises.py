@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ from tests.decide.made_promise import promise
 from tests.doors.made import Trained
 
 from kvec.decide.deployed import load_deployed
-from kvec.decide.drift import LATE, SURE
-from kvec.decide.stream import Stream
+from kvec.decide.drift import LATE, SURE, from_text
+from kvec.decide.stream import Stream, resume
 from kvec.doors.cli import run
 from kvec.doors.promises import Watcher, promise_lines
+from kvec.estimator import load
 from kvec.read.synthetic import demo_traffic
 from kvec.words.items import Decision, Item, Reason
 from kvec.words.limits import Limits
@@ -26,7 +28,8 @@ def promised(lively: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("promised")
     demo_traffic(60, seed=77, keys=4).write_parquet(folder / "unseen.parquet")
     model = Path(shutil.copytree(lively.model, folder / "model"))
-    assert run(["guarantee", str(model), str(folder / "unseen.parquet"), "--max-early-error", "0.1"]) == 0
+    wish = ("--max-early-error", "0.1", "--max-keys", "4")
+    assert run(["guarantee", str(model), str(folder / "unseen.parquet"), *wish]) == 0
     return model
 
 
@@ -93,6 +96,113 @@ def test_tangles_that_are_let_go_are_over(promised: Path) -> None:
     feed("b", 101.0)
     again = Watcher.of(stream, watcher.to_plain())
     assert again is not None and again.to_plain() == watcher.to_plain()
+
+
+HOURS = 3600.0
+
+
+@pytest.fixture(scope="module")
+def resting(lively: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has an expiry and a promise, and items.parquet that gave it: tangles with quiet hours."""
+    folder = tmp_path_factory.mktemp("resting")
+    model = Path(shutil.copytree(lively.model, folder / "model"))
+    card = json.loads((model / "kvec.json").read_text())
+    card["schema"]["expiry"] = 60.0
+    (model / "kvec.json").write_text(json.dumps(card))
+    given = demo_traffic(120, seed=79, keys=3)
+    starts = pl.col("time").min().over("tangle")
+    number, part = pl.col("tangle") // 3, pl.col("tangle") % 3
+    items = given.with_columns(
+        time=pl.col("time") - starts + part * HOURS + number * 7.0,
+        key=pl.when(part == 1).then(pl.format("late {}", "key")).otherwise(pl.format("{}", "key")),
+        tangle=number,
+    )
+    items.sort("time", maintain_order=True).write_parquet(folder / "items.parquet")
+    assert run(["guarantee", str(model), str(folder / "items.parquet"), "--max-error", "0.9", "--max-keys", "9"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize(("at_once", "ticks", "stops"), [
+    (1, False, False), (50, False, True), (100_000, False, False), (1, True, True), (50, True, False),
+])  # fmt: skip
+def test_units_are_those_of_the_calibration(resting: Path, at_once: int, ticks: bool, stops: bool) -> None:
+    """A stream of what was calibrated on counts every unit once more, whether or not it is told of quiet hours."""
+    model = load_deployed(resting / "model")
+    assert model.promised is not None and model.promised.reference is not None and model.promised.n_units == 40
+    stream = Stream(model)
+    watcher = Watcher.of(stream)
+    assert watcher is not None
+    items = list(load(resting / "model").items(resting / "items.parquet"))
+    items.sort(key=lambda item: item.time or 0.0)
+    for start in range(0, len(items), at_once):
+        some = items[start : start + at_once]
+        time = some[-1].time
+        assert time is not None
+        if ticks:
+            watcher.observe(stream.tick(some[0].time), time)
+            watcher.look(stream)
+        decisions = stream.feed_many(some)
+        watcher.arrived(some)
+        watcher.observe(decisions, time)
+        if start == 10 * at_once and stops:
+            stream.save(resting / "state", {"watched": watcher.to_plain()})
+            stream = resume(resting / "state")
+            watcher = Watcher.of(stream, stream.note["watched"])
+            assert watcher is not None
+        if start % 100 == 0:
+            watcher.look(stream)
+    watcher.observe(stream.close(), time)
+    watcher.close()
+    assert watcher.status().n_units == 120, "three bursts of each of 40 tangles"
+    tests = watcher.to_plain()["monitor"]["tests"]
+    for name, text in model.promised.reference.items():
+        assert from_text(text).sum() == 120
+        assert from_text(tests[name]["counts"]).tolist() == (2 * from_text(text)).tolist(), name
+
+
+def test_a_tangle_that_begins_anew_is_over_when_a_look_is_taken(resting: Path) -> None:
+    """Units before it wait for none that are over: though it came again before anybody looked."""
+    stream = Stream(load_deployed(resting / "model"))
+    watcher = Watcher.of(stream)
+    assert watcher is not None
+    some = [
+        Item("a", key, {"size": 40, "direction": 0}, time) for key, time in (("k", 0.0), ("k", HOURS), ("l", HOURS))
+    ]
+    decisions = stream.feed_many(some)
+    assert {one.began for one in decisions} <= {0.0, HOURS} and decisions[0].began == 0.0
+    watcher.arrived(some)
+    watcher.observe(decisions, HOURS)
+    watcher.look(stream)
+    assert watcher.status().n_units == 1
+    assert stream.watches("a") and stream.watches("a", HOURS) and not stream.watches("a", 0.0)
+    watcher.observe(stream.tick(now=3 * HOURS), 3 * HOURS)
+    watcher.look(stream)
+    assert watcher.line().endswith("3 decisions in 2 whole units")
+    assert watcher.to_plain()["tangles"] == watcher.to_plain()["clocks"] == []
+
+
+def test_decisions_say_when_their_tangle_began(resting: Path, tmp_path: Path) -> None:
+    """So that those of its parts can be told apart, also by a newer model and after a stop."""
+    model = load_deployed(resting / "model")
+    never = model.turned(replace(model.operating_point, threshold=1.0))
+    stream = Stream(never)
+    for time in (5.0, 8.0, 7.0):
+        assert stream.feed(Item("a", "k", {"size": 40, "direction": 0}, time)) == []
+    stream.take_over(never)
+    stream.feed(Item("a", "l", {"size": 40, "direction": 0}, 9.0))
+    stream.save(tmp_path / "state")
+    stream = resume(tmp_path / "state")
+    assert [(one.key, one.began) for one in stream.tick(now=HOURS)] == [("k", 5.0), ("l", 5.0)]
+
+
+def test_what_an_older_kvec_kept_of_a_watch_is_read(promised: Path) -> None:
+    stream = Stream(load_deployed(promised))
+    watcher = Watcher.of(stream)
+    assert watcher is not None
+    watcher.arrived([Item("a", "k", {}, 0.0)])
+    kept = watcher.to_plain()
+    again = Watcher.of(stream, {"tangles": ["a"], "monitor": kept["monitor"]})
+    assert again is not None and again.to_plain() == kept
 
 
 def test_what_the_end_of_a_tangle_shows_is_told_once(promised: Path) -> None:

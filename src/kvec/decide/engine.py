@@ -287,7 +287,7 @@ class Engine:
         for i, live in enumerate(lives):
             live.decision = Decision(
                 live.tangle.id, live.key, live.number, labels[i], probabilities[i], ns[i], lengths[i], reasons[i],
-                is_known=is_known[i], familiarity=familiarity[i],
+                is_known=is_known[i], familiarity=familiarity[i], began=live.tangle.began,
             )  # fmt: skip
             if self.owns(live):
                 self.n_waiting -= self.until is not None

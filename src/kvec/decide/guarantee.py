@@ -17,6 +17,9 @@ from kvec.decide.risk import Ints, Sample
 from kvec.words.errors import DataError, SettingError
 from kvec.words.plain import require_choice
 
+KNOWN_BEFORE = (  # not how many were found, lest that be given
+    "give the most that can ever occur with --max-keys, from what is known of such data and not from this calibration"
+)
 _SEED = 20240625  # of the order in which units are taken: fixed, so that nobody chooses it
 
 Bools = npt.NDArray[np.bool_]
@@ -162,13 +165,9 @@ def _classes_passed(
 
 def _too_many_keys(sample: Sample) -> str:
     """What is wrong where a unit holds more sequences than were said to be possible."""
-    most = int(sample.keys.max(initial=0))
-    if most <= sample.most_keys:
+    if sample.keys.max(initial=0) <= sample.most_keys:
         return ""
-    return (
-        f"a unit holds {most:,} of them, more than the {sample.most_keys:,} that were fixed beforehand; name the most "
-        "that can ever occur with --max-keys"
-    )
+    return f"a unit holds more of them than {sample.most_keys:,}, the number fixed beforehand; {KNOWN_BEFORE}"
 
 
 def _assumption(calibration: Calibration, most_keys: int, by_class: Sequence[ClassPromise]) -> str:

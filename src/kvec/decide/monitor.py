@@ -19,6 +19,7 @@ from kvec.words.items import Decision, Reason
 
 MOST_OPEN = 100_000  # units that are gathered, or wait for older ones; of more, the oldest is not compared
 MOST_AWAITED = 100_000  # decisions whose labels are waited for; of more, the oldest are given up
+PATIENCE = 256  # units that are over and wait for more labels than have come; of more, the oldest waits no longer
 _STAKES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # λ of the bets that the risk is above α, as far as 1/α allows
 
 
@@ -80,6 +81,7 @@ class Monitor:
         self._units: dict[int, _Unit] = {}  # that are not compared yet, or wait for labels
         self._open: dict[str, int] = {}  # tangle or block: its unit; the oldest first
         self._awaited: dict[str, list[Any]] = {}  # id: unit, label, whether it was decided early; the oldest first
+        self._partly: dict[int, None] = {}  # units that are over, and have some of their labels; the oldest first
         self._stakes = [stake for stake in _STAKES if stake * promise.alpha < 1]
         self._capital = [1.0 / len(self._stakes)] * len(self._stakes)
         self._largest = 1.0
@@ -96,9 +98,12 @@ class Monitor:
         if self.promise.block is None and f"t{tangle}" not in self._open:
             self._begin(f"t{tangle}")
 
-    def observe(self, decision: Decision, time: float | None = None) -> None:
-        """Take a decision; `time`, when it fell by the items' clock, where units are blocks of time."""
-        name = f"t{decision.tangle}"
+    def observe(self, decision: Decision, time: float | None = None, tangle: str | int | None = None) -> None:
+        """Take a decision; `time`, when it fell by the items' clock, where units are blocks of time.
+
+        `tangle` is the name that `arrived` was given, where that is another than the decision's.
+        """
+        name = f"t{decision.tangle if tangle is None else tangle}"
         if self.promise.block is not None:
             if time is None:
                 raise SettingError("units are blocks of time here, so observe needs the time of each decision")
@@ -125,16 +130,17 @@ class Monitor:
     def observe_label(self, decision_id: str, label: str, label_at_end: str | None = None) -> bool:
         """Take the true label of a decision; whether it was waited for.
 
-        A promise about early errors counts those alone of which `label_at_end`, what the model would have said at the
-        end, is given; without it the errors are watched less sharply, never too sharply.
+        A promise about early errors counts those labels alone that come with `label_at_end`, what the model would have
+        said at the end. Of the others nobody knows whether they are losses; to count the harmless ones would flatter.
         """
-        if decision_id not in self._awaited:
+        if decision_id not in self._awaited or self._awaited[decision_id][0] not in self._units:
             return False
         _, said, is_early = self._awaited[decision_id]
         is_lost = said != label
+        is_counted = not self.promise.classes or any(c.name == label and c.is_promised for c in self.promise.classes)
         if self.promise.kind == "early error":
             is_lost = is_lost and is_early and label_at_end == label
-        is_counted = not self.promise.classes or any(c.name == label and c.is_promised for c in self.promise.classes)
+            is_counted = is_counted and label_at_end is not None
         self._settle(decision_id, int(is_counted), int(is_counted and is_lost))
         return True
 
@@ -152,6 +158,7 @@ class Monitor:
             "tests": {name: test.to_plain() for name, test in self._tests.items()},
             "units": [[number, asdict(unit)] for number, unit in self._units.items()],
             "open": dict(self._open), "awaited": {name: list(one) for name, one in self._awaited.items()},
+            "partly": list(self._partly),
             "capital": list(self._capital), "largest": self._largest,
             "alarms": [asdict(alarm) for alarm in self._alarms], "n": dict(self._n), "block": self._block,
             "awaits_labels": self._awaits_labels,
@@ -164,6 +171,7 @@ class Monitor:
         made._tests = {name: Exchange.from_plain(test) for name, test in plain["tests"].items()}
         made._units = {number: _Unit(**unit | {"classes": dict(unit["classes"])}) for number, unit in plain["units"]}
         made._open, made._awaited = dict(plain["open"]), {name: list(one) for name, one in plain["awaited"].items()}
+        made._partly = dict.fromkeys(plain.get("partly", ()))
         made._capital, made._largest, made._block = list(plain["capital"]), plain["largest"], plain["block"]
         made._alarms = [Alarm(**alarm) for alarm in plain["alarms"]]
         made._n = dict(plain["n"])
@@ -222,6 +230,8 @@ class Monitor:
     def _settle(self, decision_id: str, n_labelled: int = 0, n_lost: int = 0) -> None:
         """Nothing more is waited for from this decision."""
         number = self._awaited.pop(decision_id)[0]
+        if number not in self._units:
+            return  # it has been counted without this one
         unit = self._units[number]
         unit.n_awaited -= 1
         unit.n_labelled += n_labelled
@@ -229,11 +239,24 @@ class Monitor:
         self._count(number)
 
     def _count(self, number: int) -> None:
-        """Bet on a risk above α with the labelled decisions of a unit, once no more can come."""
-        unit, promise = self._units[number], self.promise
-        if not unit.is_compared or unit.n_awaited:
+        """Count a unit that is over, once no more labels can come, or too many others wait that have some of theirs.
+
+        When that is does not depend on which decisions were wrong.
+        """
+        unit = self._units[number]
+        if not unit.is_compared:
             return
-        del self._units[number]
+        if not unit.n_awaited:
+            self._bet(number)
+        elif unit.n_labelled:
+            self._partly[number] = None
+            if len(self._partly) > PATIENCE:
+                self._bet(next(iter(self._partly)))
+
+    def _bet(self, number: int) -> None:
+        """Bet on a risk above α with the labelled decisions of a unit, of which nothing more is waited for."""
+        unit, promise = self._units.pop(number), self.promise
+        self._partly.pop(number, None)
         if not unit.n_labelled:
             return
         self._n["labelled"] += 1

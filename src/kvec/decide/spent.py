@@ -1,5 +1,6 @@
-"""Which sequences have given a promise: one of another wish on the same is not covered by the confidence.
+"""Which sequences have given a promise: another one on the same is not covered by the confidence.
 
+The very same may be repeated: of the same wish, which names the model too, on the same sequences, no more and no fewer.
 Of each calibration the least marks of its sequences are kept. Marks are hashes, so those are as good as drawn at
 random, and a few of them tell how much two calibrations share.
 """
@@ -19,8 +20,9 @@ SOME = 0.05  # of the sequences are the same, and it is the same data; fewer may
 
 
 def spent(before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks) -> Mapping[str, Any] | None:
-    """The newest promise of another wish that these sequences have given, if there is one."""
-    others = (each for each in reversed(before) if each["wish"] != dict(wish))
+    """The newest other promise that these sequences have given, if there is one."""
+    text = _text(marks)
+    others = (each for each in reversed(before) if not _is_same(each, wish, text))
     return next((each for each in others if _is_shared(_marks_of(each), marks)), None)
 
 
@@ -28,9 +30,18 @@ def noted(
     before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks, made: str
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The calibrations with a new one, which stands for itself when it is repeated."""
-    text = base64.b64encode(np.sort(marks)[:KEPT].astype("<u8").tobytes()).decode()
+    text = _text(marks)
     new = {"wish": dict(wish), "made": made, "marks": text}
-    return [*(dict(each) for each in before if (each["wish"], each["marks"]) != (new["wish"], text)), new]
+    return [*(dict(each) for each in before if not _is_same(each, wish, text)), new]
+
+
+def _is_same(given: Mapping[str, Any], wish: Mapping[str, Any], text: str) -> bool:
+    """Whether a calibration is this one; what an older folder does not say, such as the model, is no difference."""
+    return {**wish, **given["wish"]} == dict(wish) and given["marks"] == text
+
+
+def _text(marks: Marks) -> str:
+    return base64.b64encode(np.sort(marks)[:KEPT].astype("<u8").tobytes()).decode()
 
 
 def _marks_of(given: Mapping[str, Any]) -> Marks:

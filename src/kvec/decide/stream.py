@@ -167,9 +167,10 @@ class Stream:
         """What its model promises about errors at this threshold."""
         return self.model.promised if self.threshold == self.model.threshold else None
 
-    def watches(self, tangle: TangleId) -> bool:
-        """Whether anything of a tangle is live, remembered or held back."""
-        return self.n_held > 0 or require_name(tangle, "tangle") in self._engines[-1].arrivals.tangles
+    def watches(self, tangle: TangleId, began: float | None = None) -> bool:
+        """Whether anything of a tangle is live, remembered or held back; with `began`, of the one that began then."""
+        state = self._engines[-1].arrivals.tangles.get(require_name(tangle, "tangle"))
+        return self.n_held > 0 if state is None else began in (None, state.began)
 
     @property
     def counters(self) -> Counters:
@@ -314,8 +315,7 @@ class Stream:
         stream._models = models
         stream.limits, stream.reasons = Limits(**facts["limits"]), dict(facts["reasons"])
         stream._dtype = _precision(facts["dtype"])
-        stream.note = facts.get("note", {})
-        stream._engines = []
+        stream.note, stream._engines = facts.get("note", {}), []
         for i, told in enumerate(facts["engines"]):
             if models is None:
                 model = Deployed.from_plain(told["model"], under(f"{i}.weights.", arrays))

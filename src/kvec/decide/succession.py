@@ -83,6 +83,6 @@ def _align(new: Engine, old: Engine) -> None:
     for id, tangle in arrivals.tangles.items():
         theirs_too = before.tangles[id]
         tangle.n_opened, tangle.n_passed = theirs_too.n_opened, theirs_too.n_passed
-        tangle.clock, tangle.wall = theirs_too.clock, theirs_too.wall
+        tangle.clock, tangle.wall, tangle.began = theirs_too.clock, theirs_too.wall, theirs_too.began
     arrivals.numbers, arrivals.next_number = before.numbers.copy(), before.next_number
     arrivals.evicted_items = before.evicted_items

@@ -38,8 +38,8 @@ def guarantee(
         int | None,
         Option(
             metavar="K",
-            help="The most labelled sequences that a unit can ever hold; otherwise that of the tangling, or of the "
-            "validation tangles.",
+            help="The most labelled sequences that a unit can ever hold, known before; otherwise the number of the "
+            "tangling, or twice the most of a validation tangle.",
             show_default=False,
         ),
     ] = None,

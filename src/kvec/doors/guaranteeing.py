@@ -16,7 +16,7 @@ import polars as pl
 from kvec.decide.checkpoint import Trained, require_model_place, save_model
 from kvec.decide.drift import reference
 from kvec.decide.folder import rewrite_card
-from kvec.decide.guarantee import Calibration, Wish, guarantee
+from kvec.decide.guarantee import KNOWN_BEFORE, Calibration, Wish, guarantee
 from kvec.decide.halting import first_halts
 from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.scores import Scores
@@ -72,12 +72,14 @@ def guarantee_model(wishes: Wishes) -> str:
         )
     table = _unseen(wishes, trained)
     marks = seen_marks(table.frame)
-    wished = asdict(wish) | {"max_keys": wishes.max_keys, "block": wishes.block}
+    deployed = model.deployed()
+    wished = asdict(wish) | {"max_keys": wishes.max_keys, "block": wishes.block, "model": deployed.hash}
     earlier = spent(trained.calibrated, wished, marks)
     if earlier is not None and not wishes.again:
         raise DataError(
             f"{wishes.data}: these sequences gave the promise of {earlier['made']}, {_named(earlier['wish'])}; the "
-            "confidence does not cover a second one of another wish, so use other data, or go on with --again"
+            "confidence does not cover a second one of another wish, of a model that was tuned since, or on more or "
+            "fewer of them, so use other data, or go on with --again"
         )
     require_truth(table)
     warn_of(table)
@@ -98,7 +100,7 @@ def guarantee_model(wishes: Wishes) -> str:
         more = "these sequences gave another promise before, and this one was not chosen for being the nicer"
         promise = replace(promise, assumption=f"{promise.assumption}; {more}")
     promise = replace(
-        promise, made=date.today().isoformat(), model=model.deployed().turned(point).hash,
+        promise, made=date.today().isoformat(), model=deployed.turned(point).hash,
         calibration=hashlib.blake2b(marks.tobytes(), digest_size=16).hexdigest(),
         reference=_reference(model, tangles, scores, point, wishes.block),
     )  # fmt: skip
@@ -222,7 +224,7 @@ def _most_keys(wishes: Wishes, trained: Trained) -> int:
     if wishes.block is not None:
         raise SettingError("--block needs --max-keys, the most labelled sequences that can ever begin in a block")
     tangling = trained.schema.tangling
-    return tangling.number if tangling and tangling.of == "key" else _validation_keys(trained)
+    return tangling.number if tangling and tangling.of == "key" else 2 * _validation_keys(trained)
 
 
 def _most_of_classes(wishes: Wishes, trained: Trained, most_keys: int) -> Mapping[str, int]:
@@ -238,11 +240,10 @@ def _require_few_keys(
     counts = np.bincount(unit[known])
     if counts.size and counts.max() > most_keys:
         first = int(np.flatnonzero((unit == counts.argmax()) & known)[0])
-        where = "said" if wishes.max_keys is not None else "known from validation or the tangling"
+        where = "said" if wishes.max_keys is not None else "of the tangling, or twice the most of validation"
         raise DataError(
-            f"tangle {tangles.names()['tangle'][first]!r} holds {counts.max():,} labelled sequences"
-            f"{' in one block' if wishes.block else ''}, more than the {most_keys:,} {where}; name the most that can "
-            "ever occur with --max-keys"
+            f"tangle {tangles.names()['tangle'][first]!r} holds more labelled sequences"
+            f"{' in one block' if wishes.block else ''} than {most_keys:,}, the number {where}; {KNOWN_BEFORE}"
         )
 
 
@@ -260,13 +261,17 @@ def _warn_of_groups(tangles: Tangles, unit: npt.NDArray[np.int64]) -> None:
 def _reference(
     model: KVEC, tangles: Tangles, scores: Scores, point: OperatingPoint, block: float | None
 ) -> dict[str, str]:
-    """What decisions look like at the promised point, unit by unit, as a stream would tell them."""
+    """What decisions look like at the promised point, unit by unit, as a stream would tell them.
+
+    A tangle that was idle for too long begins anew, and is another unit then: a stream has let go of it, and cannot
+    know whether it comes again. The units of the promise are tangles as given, since their parts depend on each other.
+    """
     halts = _halts(scores, point)
     stops = np.where(halts > 0, halts, tangles.sequences.length)
     at = scores.offsets[:-1] + stops - 1
     shares = scores.classes[0][at]
-    unit = tangles.given[tangles.tangle_of].astype(np.int64)
+    unit = tangles.tangle_of.astype(np.int64)
     if block is not None and tangles.time is not None:
-        unit = _blocks(unit, tangles.time[tangles.sequences.by_sequence[at]], block)
+        unit = _blocks(tangles.given[unit].astype(np.int64), tangles.time[tangles.sequences.by_sequence[at]], block)
     classes = model.model_.vocabulary.labels[0]
     return reference(unit, shares.max(axis=1).astype(np.float64), stops, shares.argmax(axis=1), classes)

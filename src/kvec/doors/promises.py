@@ -83,14 +83,27 @@ def unknown_lines(unknown: Unknown) -> list[str]:
     return [f"unknown is {', and '.join(said)}"] if said else []
 
 
-class Watcher:
-    """Watches a stream's decisions against the promise of its model, where there is one."""
+Begun = tuple[TangleId, float | None]  # a tangle, and when it began, where one that is idle begins anew
 
-    def __init__(self, promise: Promise, kept: Mapping[str, Any] | None = None, awaits_labels: bool = False) -> None:
-        self._tangles: dict[TangleId, None] = {}  # that are not over yet
+
+class Watcher:
+    """Watches a stream's decisions against the promise of its model, where there is one.
+
+    A tangle that was idle for longer than the stream's expiry begins anew, and is another unit then, as in calibration.
+    """
+
+    def __init__(
+        self, promise: Promise, kept: Mapping[str, Any] | None = None, awaits_labels: bool = False,
+        expiry: float | None = None,
+    ) -> None:  # fmt: skip
+        self._expiry = expiry
+        self._open: dict[Begun, None] = {}  # tangles that are not over yet
+        self._clocks: dict[TangleId, tuple[float, float]] = {}  # when each began, and the time of its newest item
         self._monitor = Monitor(promise, awaits_labels)
         if kept is not None:
-            self._tangles = dict.fromkeys(kept["tangles"])
+            told = [each if isinstance(each, list) else (each, None) for each in kept["tangles"]]  # older: names alone
+            self._open = {(tangle, began): None for tangle, began in told}
+            self._clocks = {tangle: (began, newest) for tangle, began, newest in kept.get("clocks", ())}
             self._monitor = Monitor.from_plain(promise, kept["monitor"])
         self._is_told = not self._monitor.status().holds
 
@@ -100,19 +113,24 @@ class Watcher:
     ) -> Watcher | None:  # fmt: skip
         """One for this stream; `kept` is what `to_plain` of an earlier one gave."""
         promise = stream.promised
-        return None if promise is None or promise.reference is None else cls(promise, kept, awaits_labels)
+        if promise is None or promise.reference is None:
+            return None
+        parts = stream.model.has_time and promise.block is None
+        return cls(promise, kept, awaits_labels, stream.limits.expiry if parts else None)
 
     def arrived(self, items: Iterable[Item]) -> None:
         """Take note of the tangles whose items come."""
-        for tangle in dict.fromkeys(item.tangle for item in items):
-            self._tangles[tangle] = None
-            self._monitor.arrived(tangle)
+        for begun in dict.fromkeys(map(self._begun, items)):
+            self._open[begun] = None
+            self._monitor.arrived(_name(begun))
 
     def look(self, stream: Stream) -> str:
         """Tangles that the stream has let go of are over; what must be said, if anything."""
-        for tangle in [tangle for tangle in self._tangles if not stream.watches(tangle)]:
-            del self._tangles[tangle]
-            self._monitor.close(tangle)
+        for begun in [begun for begun in self._open if not stream.watches(*begun)]:
+            del self._open[begun]
+            self._monitor.close(_name(begun))
+        for tangle in [tangle for tangle in self._clocks if not stream.watches(tangle)]:
+            del self._clocks[tangle]
         return self._warning()
 
     def observe(self, decisions: Sequence[Decision], time: float | None) -> str:
@@ -120,7 +138,9 @@ class Watcher:
         if self._monitor.promise.block is not None and time is None:
             return ""
         for decision in decisions:
-            self._monitor.observe(decision, time)
+            begun = decision.tangle, None if self._expiry is None else decision.began
+            self._open[begun] = None
+            self._monitor.observe(decision, time, _name(begun))
         return self._warning()
 
     def label(self, decision_id: str, label: str) -> bool:
@@ -133,7 +153,8 @@ class Watcher:
 
     def close(self) -> str:
         """Nothing more comes of any tangle; what must be said, if anything."""
-        self._tangles.clear()
+        self._open.clear()
+        self._clocks.clear()
         self._monitor.close()
         return self._warning()
 
@@ -143,7 +164,19 @@ class Watcher:
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data that can be kept with the stream."""
-        return {"tangles": list(self._tangles), "monitor": self._monitor.to_plain()}
+        clocks = [[tangle, *clock] for tangle, clock in self._clocks.items()]
+        return {"tangles": [list(each) for each in self._open], "clocks": clocks, "monitor": self._monitor.to_plain()}
+
+    def _begun(self, item: Item) -> Begun:
+        """The tangle of an item, and when it began, as its decisions will say."""
+        if self._expiry is None or item.time is None:
+            return item.tangle, None
+        time = float(item.time)
+        began, newest = self._clocks.get(item.tangle, (time, time))
+        if time - newest > self._expiry:
+            began = newest = time
+        self._clocks[item.tangle] = began, max(newest, time)
+        return item.tangle, began
 
     def _warning(self) -> str:
         """That the promise does not hold any more, once."""
@@ -151,3 +184,9 @@ class Watcher:
             return ""
         self._is_told = True
         return f"warning: {now.line()}"
+
+
+def _name(begun: Begun) -> str:
+    """A tangle's name for the monitor."""
+    tangle, began = begun
+    return str(tangle) if began is None else f"{tangle}@{began!r}"

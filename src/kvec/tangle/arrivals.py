@@ -55,7 +55,7 @@ class Arrivals:
                 oldest = next(iter(self.tangles.values()))
                 closed += [self.close(live, Reason.EVICTED) for live in list(oldest.live.values())]
                 self._release(oldest)
-            tangle = self.tangles[item.tangle] = TangleState(item.tangle)
+            tangle = self.tangles[item.tangle] = TangleState(item.tangle, began=time)
         if item.key not in tangle.live and len(self.live) >= limits.max_live_keys:
             closed.append(self.close(next(iter(self.live.values())), Reason.EVICTED))
         return closed
@@ -202,7 +202,7 @@ class Arrivals:
         tangle_number = {id: number for number, id in enumerate(self.tangles)}
         facts |= {
             "tangles": [
-                [t.id, new_row[list(t.rows)].tolist(), t.n_arrived, t.n_opened, t.n_passed, t.clock, t.wall]
+                [t.id, new_row[list(t.rows)].tolist(), t.n_arrived, t.n_opened, t.n_passed, t.clock, t.wall, t.began]
                 for t in self.tangles.values()
             ],
             "live": [

@@ -44,6 +44,7 @@ class TangleState:
     n_passed: int = 0  # items that were dropped since their sequences were decided
     clock: float = -math.inf  # the time of its newest item
     wall: float = 0.0  # when that came, by the wall clock
+    began: float | None = None  # the time of its first item
     live: OrderedDict[Key, Live] = field(default_factory=OrderedDict)  # the one whose last item is oldest first
     holders: dict[tuple[Any, ...], Holder] = field(default_factory=dict)  # match value → the newest item that holds it
     alike: dict[tuple[Any, ...], tuple[int, int]] = field(default_factory=dict)  # session fields → number, newest item
