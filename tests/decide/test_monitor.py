@@ -54,6 +54,14 @@ def test_few_false_alarms_where_some_sequences_have_no_label() -> None:
     assert sum(not monitor.status().holds for monitor in monitors) <= 8, "δ = 0.05: 3, and three standard deviations"
 
 
+def test_ties_are_broken_otherwise_for_each_calibration() -> None:
+    """One series for all promises would make the luck of one the luck of all."""
+    rng = np.random.default_rng(14)
+    one, seen = watched(rng), units(rng, 100)
+    drifts = [fed(Monitor(replace(one, calibration=name)), seen).status().drift for name in ("a1", "a1", "b2", "c3")]
+    assert drifts[0] == drifts[1] and len(set(drifts)) == 3
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [

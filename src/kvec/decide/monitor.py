@@ -8,6 +8,7 @@ an alarm is at most δ.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -77,6 +78,7 @@ class Monitor:
             raise SettingError("this promise keeps no calibration decisions to compare with; make it again")
         self.promise = promise
         self._tests = {name: Exchange(from_text(text)) for name, text in promise.reference.items()}
+        self._first = int.from_bytes(hashlib.blake2b(promise.calibration.encode(), digest_size=8).digest())
         self._awaits_labels = awaits_labels
         self._units: dict[int, _Unit] = {}  # that are not compared yet, or wait for labels
         self._open: dict[str, int] = {}  # tangle or block: its unit; the oldest first
@@ -279,9 +281,9 @@ class Monitor:
         return 6 * (n_classes if test.startswith(CLASS) else 1) / self.promise.delta
 
     def _draw(self) -> float:
-        """The next of a fixed series of numbers spread evenly over [0, 1) (splitmix64)."""
+        """The next of a series of numbers spread evenly over [0, 1) (splitmix64), another for each calibration."""
         self._n["drawn"] += 1
-        z = self._n["drawn"] * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        z = (self._first + self._n["drawn"] * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
         z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
         z = (z ^ z >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
         return float((z ^ z >> 31) >> 11) / (1 << 53)
