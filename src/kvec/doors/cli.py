@@ -31,7 +31,7 @@ from kvec.doors.train_command import Data, Device, train
 from kvec.doors.tune_command import tune
 from kvec.doors.watch_command import watch
 from kvec.words.errors import KvecError, SettingError
-from kvec.words.processes import rank_here
+from kvec.words.processes import is_one_of_many, rank_here
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError, wherever this Typer keeps it
 FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))  # there is no room
@@ -72,7 +72,12 @@ Labels = Annotated[
 def main() -> None:
     """Run the command line and leave with its exit code."""
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # docs/decisions/0004-threads-that-sleep.md
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if is_one_of_many():  # a thread of Gloo may still want Python, which aborts a process that is ending
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
