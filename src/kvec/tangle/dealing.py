@@ -9,13 +9,15 @@ import numpy as np
 from kvec.tangle.sessions import Ints, Sequences
 from kvec.tangle.tangles import Tangles, gaps_of, numbered
 
+FEW = 8  # sequences of the smallest parts: those of fewer lose what keys of a small tangle tell of each other
+
 
 def draw_parts(tangle: Ints, rng: np.random.Generator) -> Ints:
     """A part of its tangle for every sequence, given the tangle of each.
 
-    A tangle falls into 1, 2, 4, … parts, each as likely, up to two sequences a part on average.
+    A tangle falls into 1, 2, 4, … parts, each as likely, down to `FEW` sequences a part on average.
     """
-    most = np.log2(np.maximum(np.bincount(tangle) / 2, 1)).astype(np.int64)
+    most = np.log2(np.maximum(np.bincount(tangle) / FEW, 1)).astype(np.int64)
     n_parts = 2 ** rng.integers(0, most + 1)
     return rng.integers(0, n_parts[tangle])
 
