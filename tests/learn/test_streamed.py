@@ -78,7 +78,7 @@ def assert_same_model(one: KVEC, two: KVEC) -> None:
 # -- where all fits in one window ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n_keys", "objective"), [(2, "every"), (8, "every"), (8, "expected")])  # eight are dealt out
+@pytest.mark.parametrize(("n_keys", "objective"), [(2, "every"), (16, "every"), (16, "expected")])  # sixteen are dealt out
 def test_a_window_that_holds_all_gives_the_model_of_a_table_in_memory(
     tmp_path: Path, n_keys: int, objective: str
 ) -> None:
@@ -127,7 +127,7 @@ def prepared(data: Path, most: int) -> tuple[Streamed, Any]:
     return material.training, material
 
 
-@pytest.mark.parametrize(("n_keys", "most"), [(2, 120), (8, 480)])
+@pytest.mark.parametrize(("n_keys", "most"), [(2, 120), (16, 960)])
 def test_windows_hold_every_training_sequence_once_and_no_more_than_they_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_keys: int, most: int
 ) -> None:
@@ -153,14 +153,14 @@ def test_windows_hold_every_training_sequence_once_and_no_more_than_they_may(
     train = Split.of(frame, (8, 1, 1), 0).part(frame, "train").select("tangle", "key").unique()
     assert sorted(name for _, *name in alone) == sorted(map(list, train.rows()))
     tangles = {(step, name) for step, name, _ in alone}
-    assert (len(tangles) > len({name for _, name in tangles})) == (n_keys > 2), "eight keys are dealt out"
+    assert (len(tangles) > len({name for _, name in tangles})) == (n_keys > 2), "sixteen keys are dealt out"
 
 
-@pytest.mark.parametrize("most", [480, 0])
+@pytest.mark.parametrize("most", [960, 0])
 def test_delays_are_those_of_the_items_that_are_dealt_out(tmp_path: Path, most: int) -> None:
-    data = written(made(40, n_keys=8), tmp_path / "data")
+    data = written(made(40, n_keys=16), tmp_path / "data")
     supply: Supply
-    supply, material = prepared(data, 480)
+    supply, material = prepared(data, 960)
     if not most:
         table = read_table(data, Schema.from_dict(SCHEMA))
         supply = InMemory(encode_tangles(arrange(table.frame), table.schema, material.vocabulary), (2,))
@@ -175,12 +175,12 @@ def test_delays_are_those_of_the_items_that_are_dealt_out(tmp_path: Path, most: 
 
 
 def test_data_of_which_other_keys_came_while_training_are_refused(tmp_path: Path) -> None:
-    frame = made(40, n_keys=8)
-    supply, _ = prepared(written(frame, tmp_path / "data"), 480)
-    merged = frame.with_columns(key=pl.col("key").replace(7, 6), label=pl.lit("a"))
+    frame = made(40, n_keys=16)
+    supply, _ = prepared(written(frame, tmp_path / "data"), 960)
+    merged = frame.with_columns(key=pl.col("key").replace(15, 14), label=pl.lit("a"))
     written(merged, tmp_path / "data")
     with pytest.raises(DataError, match="the data has changed since training began"):
-        for _ in supply.epoch(0, Training(stream_items=480), np.random.default_rng(0), ALONE)[1]:
+        for _ in supply.epoch(0, Training(stream_items=960), np.random.default_rng(0), ALONE)[1]:
             pass
 
 

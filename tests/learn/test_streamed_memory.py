@@ -27,10 +27,10 @@ SCHEMA = Schema(
 
 
 def items(n: int) -> pl.DataFrame:
-    """Tangles of 300 items of six keys each, so that they are dealt out."""
+    """Tangles of 300 items of twenty keys each, so that they are dealt out."""
     rng = np.random.default_rng(0)
     number = np.arange(n)
-    key = number % 6
+    key = number % 20
     return pl.DataFrame({
         "tangle": number // 300, "key": key, "order": number % 300, "size": rng.integers(0, 1500, n),
         "gap": rng.normal(size=n), "label": np.where((number // 300 + key) % 2, "web", "mail"),

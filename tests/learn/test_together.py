@@ -45,7 +45,7 @@ CASES: dict[str, Config] = {
     "dial": with_training(replace(STILL, encoder=replace(STILL.encoder, knots=3)), epochs=2),
     "dealt": with_training(STILL, epochs=2, **TELLING),
 }
-CROWDED = {"dealt": 4}  # so many of the tangles side by side as one, which then has enough keys to be dealt out
+CROWDED = {"dealt": 10}  # so many of the tangles side by side as one, which then has enough keys to be dealt out
 
 
 def uneven(n_tangles: int, seed: int, crowd: int = 1) -> Tangles:

@@ -74,11 +74,11 @@ def test_one_part_is_the_tangle_itself() -> None:
     assert deal(tangles, np.zeros(1, np.int64)) is tangles
 
 
-def test_tangles_fall_into_powers_of_two_parts_of_two_sequences_or_more() -> None:
-    tangle = np.repeat(np.arange(4000), np.tile([1, 2, 3, 20], 1000))
+def test_tangles_fall_into_powers_of_two_parts_of_eight_sequences_or_more() -> None:
+    tangle = np.repeat(np.arange(4000), np.tile([1, 8, 15, 80], 1000))
     part = draw_parts(tangle, np.random.default_rng(0))
     most = np.maximum.reduceat(part, np.searchsorted(tangle, np.arange(4000)))
-    assert not part[np.isin(tangle % 4, [0, 1, 2])].any(), "fewer than four sequences stay together"
+    assert not part[np.isin(tangle % 4, [0, 1, 2])].any(), "fewer than sixteen sequences stay together"
     whole, two, four, eight = (
         (most[3::4] >= low) & (most[3::4] < high) for low, high in ((0, 1), (1, 2), (2, 4), (4, 8))
     )

@@ -84,7 +84,7 @@ class Training:
     keep: str = "best"  # the best epoch on validation: of least loss in `every`, else of largest HM; or the "last" one
     patience: int = 8  # epochs without a better one on validation before stopping; "last" has none
     minutes: float = 0.0  # stop after the epoch that passes this many minutes; 0 is no limit
-    deal: bool = True  # every epoch deals the keys of each tangle out into 1, 2, 4, … smaller ones, drawn anew
+    deal: bool = True  # every epoch deals the keys of large tangles out into 1, 2, 4, … smaller ones, drawn anew
     batch: int = 16  # tangles at the most; an epoch of few tangles takes smaller batches rather than few updates
     batch_items: int = 8192  # padded items in a batch at the most, where it holds several tangles
     block: int = 4096  # longer tangles are run in blocks of this many items
