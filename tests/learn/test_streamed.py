@@ -78,7 +78,7 @@ def assert_same_model(one: KVEC, two: KVEC) -> None:
 # -- where all fits in one window ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n_keys", "objective"), [(2, "every"), (16, "every"), (16, "expected")])  # sixteen are dealt out
+@pytest.mark.parametrize(("n_keys", "objective"), [(2, "every"), (16, "every"), (16, "expected")])  # 16: dealt out
 def test_a_window_that_holds_all_gives_the_model_of_a_table_in_memory(
     tmp_path: Path, n_keys: int, objective: str
 ) -> None:
