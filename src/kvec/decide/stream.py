@@ -172,6 +172,14 @@ class Stream:
         state = self._engines[-1].arrivals.tangles.get(require_name(tangle, "tangle"))
         return self.n_held > 0 if state is None else began in (None, state.began)
 
+    def settled(self, tangle: TangleId) -> float | None:
+        """The time before which no decision of a tangle falls any more; None where the stream has let go of it."""
+        engine, tangle = self._engines[-1], require_name(tangle, "tangle")
+        state = engine.arrivals.tangles.get(tangle)
+        if state is None:
+            return -math.inf if tangle in engine.held else None
+        return next((live.time for live in state.live.values() if live.decision is None), state.clock)
+
     @property
     def counters(self) -> Counters:
         """What has happened to the items so far."""
