@@ -94,6 +94,39 @@ def test_as_json_and_per_class(model: Path, unseen: Path, capsys: pytest.Capture
     assert "upper bound" in capsys.readouterr().out.splitlines()[4]
 
 
+def test_a_class_that_is_left_out_is_warned_of(
+    model: Path, unseen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = load(model).decision_frame(unseen)
+    names = load(model).classes_
+    said = table["label"].mode()[0]
+    rare = next(str(name) for name in names if name != said)
+    items = pl.read_parquet(unseen)
+    keys = items["key"].unique(maintain_order=True).to_list()
+    never = items.with_columns(label=pl.when(pl.col("key") == keys[0]).then(pl.lit(rare)).otherwise(pl.lit(said)))
+    never.filter((pl.col("key") != keys[0]) | (pl.col("tangle") < 5)).write_parquet(tmp_path / "rare.parquet")
+    given = ["guarantee", str(model), str(tmp_path / "rare.parquet"), "--max-error", "0.9", "--per-class", *FEW]
+    assert run([*given, "--confidence", "0.99"]) == 0
+    out, err = capsys.readouterr()
+    promise = load_deployed(model).promised
+    assert promise is not None
+    left = {each.name: each for each in promise.classes}[rare]
+    assert not left.is_promised and left.n_sequences > 0
+    share = f"of '{rare}' {100 * left.observed:.3g}% of {left.n_sequences}"
+    assert "kvec: warning: nothing is promised of a class of this data; at the operating point" in err
+    assert f"are wrong: {share}" in err and err.count("is promised of a class") == 1
+    lines = out.splitlines()
+    assert (
+        f"of sequences of class {said!r} are wrong" in lines[0]
+        and f"{rare!r}" in lines[0].split("nothing is promised of ")[1]
+    )
+    assert f"% of {promise.n_observed} sequences; upper bound" in lines[2] and promise.n_observed < promise.n_sequences
+    (row,) = [line for line in lines if line.startswith(rare) and "needed" not in line]
+    assert row.endswith("none")
+    (reason,) = [line for line in lines if line.startswith(f"nothing is promised of {rare!r}: ")]
+    assert reason.endswith("are needed") and lines.index(reason) > lines.index(row)
+
+
 def test_what_was_used_is_refused(lively: Trained, model: Path, unseen: Path, tmp_path: Path, refused: Refused) -> None:
     line = refused("guarantee", model, lively.items, "--max-error", "0.5")
     assert "72 sequences, such as key" in line and "use the part that was held out: --split test" in line
@@ -229,6 +262,10 @@ def test_one_endless_tangle_needs_blocks(
     endless.write_parquet(tmp_path / "endless.parquet")
     wish = ("guarantee", model, tmp_path / "endless.parquet", "--max-early-error", "0.1", "--max-keys", "300")
     assert "needs --block SECONDS" in refused(*wish)
+    line = refused(*wish[:-2])
+    assert "more labelled sequences than" in line and line.endswith(
+        "one endless tangle is one unit alone, and needs --block SECONDS"
+    )
     blocks = [*map(str, wish[:-1]), "4", "--block", str(span)]
     assert run(blocks) == 0
     assert "from 60 blocks of 1000 s" in capsys.readouterr().out

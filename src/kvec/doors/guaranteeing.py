@@ -24,7 +24,7 @@ from kvec.decide.spent import noted, spent
 from kvec.doors.doubts import require_unused, used
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
-from kvec.doors.promises import held_by, promise_text
+from kvec.doors.promises import held_by, left_out, promise_text
 from kvec.doors.show import scoring
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.doors.writing import require_apart
@@ -118,6 +118,8 @@ def guarantee_model(wishes: Wishes) -> str:
         save_model(
             replace(trained.turned(point), promise=promise, unknown=unknown, calibrated=calibrated), wishes.output
         )
+    if warning := left_out(promise):
+        say(warning)
     if wishes.as_json:
         before = {"operating_point_before": trained.operating_point.to_dict()}
         return json.dumps(promise.to_dict() | before, allow_nan=False)
@@ -240,10 +242,12 @@ def _require_few_keys(
     counts = np.bincount(unit[known])
     if counts.size and counts.max() > most_keys:
         first = int(np.flatnonzero((unit == counts.argmax()) & known)[0])
+        is_endless = wishes.block is None and np.count_nonzero(counts) == 1
+        endless = "; one endless tangle is one unit alone, and needs --block SECONDS" if is_endless else ""
         where = "said" if wishes.max_keys is not None else "of the tangling, or twice the most of validation"
         raise DataError(
             f"tangle {tangles.names()['tangle'][first]!r} holds more labelled sequences"
-            f"{' in one block' if wishes.block else ''} than {most_keys:,}, the number {where}; {KNOWN_BEFORE}"
+            f"{' in one block' if wishes.block else ''} than {most_keys:,}, the number {where}; {KNOWN_BEFORE}{endless}"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kvec.decide.deployed import Deployed
 from kvec.decide.monitor import Monitor, Watched
 from kvec.decide.operating import OperatingPoint
-from kvec.decide.promise import Promise
+from kvec.decide.promise import KINDS, Promise
 from kvec.decide.stream import Stream
 from kvec.decide.unknown import Unknown
 from kvec.report.text import percent, table
@@ -39,7 +39,7 @@ def promise_text(promise: Promise, before: OperatingPoint, folder: Path) -> str:
         promise.line(),
         f"the model's operating point {moved}, number {promise.n_passed} of {promise.n_points} from the latest; "
         f"earliness {promise.earliness:.4f} on this data (lower is better)",
-        f"observed there: {100 * promise.observed:.3g}% of {promise.n_sequences:,} sequences; upper bound of this "
+        f"observed there: {100 * promise.observed:.3g}% of {promise.n_observed:,} sequences; upper bound of this "
         f"point alone: {100 * promise.upper:.3g}%",
     ]
     if promise.classes:
@@ -49,11 +49,12 @@ def promise_text(promise: Promise, before: OperatingPoint, folder: Path) -> str:
                 f"{c.n_units:,}",
                 f"{c.n_sequences:,}",
                 f"{100 * c.observed:.3g}%",
-                c.why_not or f"{100 * c.upper:.3g}%",
+                "none" if c.why_not else f"{100 * c.upper:.3g}%",
             )
             for c in promise.classes
         ]
         lines += ["", table(rows, ("class", "units", "sequences", "observed", "upper bound"), right=(1, 2, 3)), ""]
+        lines += [f"nothing is promised of {c.name!r}: {c.why_not}" for c in promise.classes if c.why_not]
     if promise.n_passed == 1:
         lines.append("every sequence is read to its end: no earlier operating point can be promised this")
     lines += [
@@ -61,6 +62,19 @@ def promise_text(promise: Promise, before: OperatingPoint, folder: Path) -> str:
         f"the promise is in {folder}; another operating point or another model makes it void",
     ]
     return "\n".join(lines)
+
+
+def left_out(promise: Promise) -> str:
+    """A warning of the classes of the calibration of which nothing is promised; empty where there are none."""
+    some = [c for c in promise.classes if c.n_sequences and not c.is_promised]
+    shares = ", ".join(f"of {c.name!r} {100 * c.observed:.3g}% of {c.n_sequences:,}" for c in some)
+    if not some:
+        return ""
+    what = "a class" if len(some) == 1 else f"{len(some)} classes"
+    return (
+        f"warning: nothing is promised of {what} of this data; "
+        f"at the operating point that is chosen for the others are {KINDS[promise.kind]}: {shares}"
+    )
 
 
 def held_by(folder: Path) -> str:
