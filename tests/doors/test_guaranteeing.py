@@ -17,10 +17,12 @@ from tests.doors.made import FLAGS, TINY, Trained
 from kvec.decide.deployed import load_deployed
 from kvec.decide.folder import digest
 from kvec.decide.operating import OperatingPoint
+from kvec.doors import guaranteeing
 from kvec.doors.cli import run
 from kvec.estimator import load
 from kvec.read.synthetic import demo_traffic
 from kvec.tangle.tangling import Split
+from kvec.words.errors import ModelError
 
 Refused = Callable[..., str]
 FEW = ("--max-keys", "4")
@@ -191,14 +193,37 @@ def test_a_tuned_model_gives_another_promise(
 
 
 def test_a_promise_in_another_folder(model: Path, unseen: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, output = (model / "kvec.json").read_bytes(), model.with_name("promised")
+    before, output = json.loads((model / "kvec.json").read_text()), model.with_name("promised")
     wish = ["guarantee", str(model), str(unseen), "--max-early-error", "0.1", *FEW, "-o", str(output)]
     assert run(wish) == 0
     out, err = capsys.readouterr()
     assert f"the promise is in {output};" in out and "replaced" not in err
-    assert (model / "kvec.json").read_bytes() == before and load_deployed(output).promised is not None
-    assert run(wish) == 0
+    after = json.loads((model / "kvec.json").read_text())
+    assert after.pop("calibrated") and after == {name: one for name, one in before.items() if name != "calibrated"}
+    assert load_deployed(output).promised is not None and load_deployed(model).promise is None
+    assert run(wish) == 0, "the same wish may be repeated"
     assert f"kvec: {output} holds a model with a promise, which is replaced" in capsys.readouterr().err.splitlines()
+
+
+def test_a_promise_in_another_folder_is_remembered(
+    model: Path, unseen: Path, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    first, second = ("-o", str(tmp_path / "one")), ("-o", str(tmp_path / "two"))
+    wish = ["guarantee", str(model), str(unseen), *FEW]
+    assert run([*wish, "--max-early-error", "0.1", *first]) == 0
+    for output in (first, second):
+        line = refused(*wish, "--max-early-error", "0.2", *output)
+        assert "--max-early-error 0.1; the confidence does not cover a second one" in line
+    assert run([*wish, "--max-early-error", "0.2", *second, "--again"]) == 0
+    assert "gave another promise before" in capsys.readouterr().out
+
+    def fail(*_: object, **__: object) -> None:
+        raise ModelError(f"{model}: cannot change the model: Read-only file system")
+
+    monkeypatch.setattr(guaranteeing, "rewrite_card", fail)
+    assert run([*wish, "--max-early-error", "0.2", *second, "--again"]) == 0
+    assert "warning: " in (err := capsys.readouterr().err) and "so it does not remember that these" in err
 
 
 def test_an_old_model_does_not_know_what_it_has_seen(

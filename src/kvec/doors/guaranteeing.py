@@ -118,6 +118,10 @@ def guarantee_model(wishes: Wishes) -> str:
         save_model(
             replace(trained.turned(point), promise=promise, unknown=unknown, calibrated=calibrated), wishes.output
         )
+        try:
+            rewrite_card(wishes.model, calibrated=calibrated)
+        except ModelError as problem:
+            say(f"warning: {problem}, so it does not remember that these sequences gave a promise")
     if warning := left_out(promise):
         say(warning)
     if wishes.as_json:
