@@ -311,6 +311,17 @@ def test_classes_and_labels_that_are_not_known(
     assert json.loads(out)["n_units"] == 58
 
 
+@pytest.mark.parametrize("kind", ["--max-early-error", "--max-error"])
+def test_classes_of_which_the_model_knows_none_are_refused(
+    model: Path, unseen: Path, tmp_path: Path, refused: Refused, kind: str
+) -> None:
+    before = (model / "kvec.json").read_bytes()
+    pl.read_parquet(unseen).with_columns(label=pl.lit("novel")).write_parquet(tmp_path / "novel.parquet")
+    line = refused("guarantee", model, tmp_path / "novel.parquet", kind, "0.5")
+    assert "novel.parquet, column 'label': the model knows none of the classes, such as 'novel', but '" in line
+    assert (model / "kvec.json").read_bytes() == before
+
+
 def test_groups_that_lie_in_several_tangles_are_a_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     items = demo_traffic(60, seed=3, keys=2)
     grouped = items.with_columns(group=pl.col("tangle") % 40)

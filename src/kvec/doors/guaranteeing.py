@@ -86,7 +86,7 @@ def guarantee_model(wishes: Wishes) -> str:
     tangles = model.tangles(table)
     with scoring() as on_items:
         scores = model.scores(tangles, on_items)
-    known = _labelled(tangles, trained)
+    known = _labelled(tangles, trained, wishes.data)
     unit = units(tangles, wishes.block)
     _warn_of_groups(tangles, unit)
     most_keys = _most_keys(wishes, trained)
@@ -203,11 +203,18 @@ def _unseen(wishes: Wishes, trained: Trained) -> Table:
     return table
 
 
-def _labelled(tangles: Tangles, trained: Trained) -> npt.NDArray[np.bool_]:
+def _labelled(tangles: Tangles, trained: Trained, data: Path) -> npt.NDArray[np.bool_]:
     """(S,) which sequences have a label; one that the model does not know counts as wrong."""
     name = trained.vocabulary.label_names[0]
-    known: npt.NDArray[np.bool_] = tangles.frame[f"label.{name}"][tangles.sequences.first].is_not_null().to_numpy()
+    given = tangles.frame[f"label.{name}"][tangles.sequences.first]
+    known: npt.NDArray[np.bool_] = given.is_not_null().to_numpy()
     if n := int((tangles.labels[known, 0] < 0).sum()):
+        if n == known.sum():
+            raise DataError(
+                f"{data}, column {name!r}: the model knows none of the classes, such as {given.drop_nulls()[0]!r}, but "
+                f"{', '.join(map(repr, trained.vocabulary.labels[0][:3]))} for example; of these sequences nothing can "
+                "be promised"
+            )
         say(f"warning: {n:,} sequences have a class that the model does not know; they are always wrong")
     if n := int((~known).sum()):
         say(f"{n:,} sequences without a label are left out; the promise is about labelled ones")
