@@ -179,8 +179,8 @@ def test_a_tangle_that_begins_anew_is_over_when_a_look_is_taken(resting: Path) -
     assert watcher.to_plain()["tangles"] == watcher.to_plain()["clocks"] == []
 
 
-def test_decisions_say_when_their_tangle_began(resting: Path, tmp_path: Path) -> None:
-    """So that those of its parts can be told apart, also by a newer model and after a stop."""
+def test_decisions_say_when_their_tangle_began_and_when_they_fell(resting: Path, tmp_path: Path) -> None:
+    """So that parts and blocks can be told apart, also by a newer model and after a stop."""
     model = load_deployed(resting / "model")
     never = model.turned(replace(model.operating_point, threshold=1.0))
     stream = Stream(never)
@@ -190,7 +190,9 @@ def test_decisions_say_when_their_tangle_began(resting: Path, tmp_path: Path) ->
     stream.feed(Item("a", "l", {"size": 40, "direction": 0}, 9.0))
     stream.save(tmp_path / "state")
     stream = resume(tmp_path / "state")
-    assert [(one.key, one.began) for one in stream.tick(now=HOURS)] == [("k", 5.0), ("l", 5.0)]
+    assert [(one.key, one.began, one.fell) for one in stream.tick(now=HOURS)] == [
+        ("k", 5.0, 8.0), ("l", 5.0, 9.0),
+    ]  # fmt: skip
 
 
 def test_what_an_older_kvec_kept_of_a_watch_is_read(promised: Path) -> None:
@@ -306,13 +308,15 @@ def test_a_block_is_over_when_nothing_can_fall_in_it_any_more(endless: Path) -> 
         watcher.look(stream)
         return watcher.status().n_units
 
-    assert stream.settled("a") is None
+    assert stream.open_since("a") is None
     feed("k", 5.0)
-    assert [feed("l", 25.0), feed("l", 55.0)] == [0, 0] and stream.settled("a") == 5.0, "k may end in the first block"
-    assert feed("l", 56.0) == 1 and stream.settled("a") == 56.0
+    assert [feed("l", 25.0), feed("l", 55.0)] == [0, 0] and stream.open_since("a") == 5.0, (
+        "k may end in the first block"
+    )
+    assert feed("l", 56.0) == 1 and stream.open_since("a") == 56.0
     watcher.observe(stream.tick(now=200.0))
     watcher.look(stream)
-    assert stream.settled("a") is None and watcher.status().n_units == 1, "it may come again in its last block"
+    assert stream.open_since("a") is None and watcher.status().n_units == 1, "it may come again in its last block"
     assert feed("m", 205.0) == 2
     kept = watcher.to_plain()
     again = Watcher(model.promise, kept)

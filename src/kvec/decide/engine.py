@@ -133,10 +133,8 @@ class Engine:
     def give_up(self) -> list[Decision]:
         """Decide all that is left to a model that newer ones have replaced."""
         waiting = [live for live in self.arrivals.live.values() if self.owns(live)]
-        outputs = self.memory.outputs
-        return self._decide(
-            Due(live, outputs[live.place], live.n_items, None, Reason.EVICTED, live.time) for live in waiting
-        )
+        said = self.memory.outputs
+        return self._decide(Due(one, said[one.place], one.n_items, None, Reason.EVICTED, one.time) for one in waiting)
 
     def _settle(self, closed: Sequence[Closed]) -> list[Decision]:
         """Decide the sequences that closed without an item."""

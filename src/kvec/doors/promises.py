@@ -215,10 +215,10 @@ class Watcher:
 
     def _is_past(self, stream: Stream) -> list[Begun]:
         """The blocks in which no decision falls any more; of a tangle that was let go, once an item lies in another."""
-        settled = {tangle: stream.settled(tangle) for tangle in dict.fromkeys(tangle for tangle, _ in self._open)}
+        since = {tangle: stream.open_since(tangle) for tangle in dict.fromkeys(tangle for tangle, _ in self._open)}
         past = []
         for tangle, middle in self._open:
-            time = settled[tangle]
+            time = since[tangle]
             is_left = time is None
             if time is None:
                 time = self._newest
