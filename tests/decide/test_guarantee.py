@@ -46,6 +46,8 @@ def test_errors_at_the_end_count_only_where_all_errors_do() -> None:
     assert error.observed > 0.05
     with pytest.raises(DataError, match=r"sequence 31\.8% .* with other data of this kind perhaps 3\d\.\d% can be"):
         guarantee(calibration(end_error=0.3), Wish("error", 0.12), 4)
+    with pytest.raises(DataError, match=r"sequence 100% .* too many to promise 12%; that needs a better model$"):
+        guarantee(calibration(end_error=1.0), Wish("error", 0.12), 4)
 
 
 def test_more_keys_than_were_fixed_beforehand() -> None:
@@ -71,6 +73,7 @@ def test_blocks_of_time_are_an_assumption() -> None:
     made = guarantee(calibration(block=60.0), Wish("early error", 0.1), 4)
     assert made.block == 60
     assert made.assumption.startswith("new blocks of 60 s, by the first item of each sequence, taken to be independent")
+    assert made.assumption.count("independent") == 1
     assert "from 300 blocks of 60 s" in made.line()
 
 
@@ -85,7 +88,11 @@ def test_each_class_by_itself() -> None:
     assert (a.is_promised, b.is_promised, c.is_promised) == (True, False, False)
     assert b.why_not == "100% are wrong even at their end" and c.why_not == "there are none"
     assert a.observed < a.upper == promise.upper <= 0.12
-    assert "each of 1 classes" in promise.line() and "nothing is promised of 2 others" in promise.line()
+    assert "of sequences of class 'a' are wrong" in promise.line()
+    assert promise.line().endswith("; nothing is promised of 'b', 'c'")
+    assert promise.observed == a.observed and promise.n_observed == a.n_sequences == int((~wrong).sum())
+    assert promise.n_sequences == 1200, "of all"
+    assert b.observed == 1
     alone = guarantee(made, Wish("error", 0.12, per_class=True), 4, "label", {"a": 4})
     assert alone.n_passed >= promise.n_passed, "δ is shared among the classes"
     assert "more than 4 labelled sequences; items" in promise.assumption, "none of a class is more than all"
@@ -96,6 +103,11 @@ def test_the_most_of_each_class_are_assumed() -> None:
     classes = {"a": 2, "b": 3, "c": 4, "d": 2}
     promise = guarantee(made, Wish("error", 0.12, per_class=True), 4, "label", classes)
     assert [each.is_promised for each in promise.classes] == [True, True, False, False]
+    assert "of sequences of each of the classes 'a', 'b' are wrong" in promise.line()
+    a, b = promise.classes[:2]
+    assert promise.observed == pytest.approx((a.observed * a.n_sequences + b.observed * b.n_sequences) / 600)
+    both = guarantee(made, Wish("error", 0.12, per_class=True), 4, "label", {"a": 2, "b": 3})
+    assert "of sequences of each of 2 classes are wrong" in both.line() and "nothing" not in both.line()
     assert "4 labelled sequences, nor more than 2 of class 'a', 3 of class 'b'; items" in promise.assumption
 
 
@@ -105,9 +117,13 @@ def test_a_class_of_few_units_is_named() -> None:
     made.truth[:40] = 1  # ten tangles
     promise = guarantee(made, Wish("early error", 0.1, per_class=True), 4, "label", {"a": 4, "b": 4})
     assert promise.classes[1].why_not == "10 tangles hold it, and at least 36 are needed"
-    with pytest.raises(DataError, match=r"nothing can be promised of any class; 'a': 3 tangles hold it, and at least"):
+    with pytest.raises(
+        DataError, match=r"of any class; 'a': 3 tangles hold it, .* bring more tangles that hold it, or"
+    ):
         guarantee(calibration(3), Wish("error", 0.1, per_class=True), 4, "label", {"a": 4, "b": 4})
-    with pytest.raises(DataError, match=r"nothing can be promised of any class; 'a': a unit holds .* fixed beforehand"):
+    with pytest.raises(
+        DataError, match=r"nothing can be promised of any class; 'a': a unit holds .* this calibration$"
+    ):
         guarantee(calibration(), Wish("error", 0.1, per_class=True), 4, "label", {"a": 1, "b": 1})
 
 
@@ -115,8 +131,10 @@ def test_a_class_of_few_units_is_named() -> None:
     ("given", "message"),
     [
         ({"kind": "late error", "alpha": 0.1}, "'late error'; it can be early error, error"),
-        ({"kind": "error", "alpha": 2.0}, "the largest error is 2; it must be a share between 0 and 1"),
-        ({"kind": "error", "alpha": 0.1, "confidence": 95.0}, "the confidence is 95; it must be a share"),
+        ({"kind": "error", "alpha": 0.0}, "the largest error is 0; it must be a share between 0 and 1, as 0.02$"),
+        ({"kind": "error", "alpha": 2.0}, r"the largest error is 2; .* between 0 and 1; did you mean 0\.02\?$"),
+        ({"kind": "error", "alpha": 0.1, "confidence": 95.0}, r"the confidence is 95; .*; did you mean 0\.95\?$"),
+        ({"kind": "error", "alpha": 0.1, "confidence": 1.0}, r"the confidence is 1; .*, as 0\.95$"),
         ({"kind": "error", "alpha": 0.1, "bound": "hope"}, "the bound is 'hope'; it can be betting"),
     ],
 )

@@ -191,11 +191,18 @@ def test_blocks_of_time() -> None:
     monitor = Monitor(watched(rng, block=60.0))
     for number, unit in enumerate(units(rng, 5)):
         for i, one in enumerate(unit):
-            monitor.observe(replace(one, tangle=0, key=(number, i)), time=60.0 * number + 10 * i)  # type: ignore[arg-type]
-    assert monitor.status().n_units == 4, "the newest block is not over"
-    monitor.observe(unit[0], time=0.0)
-    assert monitor.status().n_units == 4, "what comes late counts in the newest"
-    with pytest.raises(SettingError, match="observe needs the time of each decision"):
+            time = 60.0 * number + 10 * i
+            monitor.arrived(0, time)
+            told = replace(one, tangle=0, key=f"{number} {i}", fell=time if i else None)
+            monitor.observe(told, None if i else time)
+    monitor.observe(replace(unit[0], tangle=0, fell=59.0))
+    assert monitor.status().n_units == 0 and len(monitor.to_plain()["open"]) == 5, "what is told late is no new unit"
+    for number in (0, 1, 3):
+        monitor.close(0, 60.0 * number + 59)
+    assert monitor.status().n_units == 2, "in their order"
+    monitor.close()
+    assert monitor.status().n_units == 5
+    with pytest.raises(SettingError, match="needs the time of each item and decision"):
         monitor.observe(unit[0])
 
 

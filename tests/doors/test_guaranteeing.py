@@ -17,10 +17,12 @@ from tests.doors.made import FLAGS, TINY, Trained
 from kvec.decide.deployed import load_deployed
 from kvec.decide.folder import digest
 from kvec.decide.operating import OperatingPoint
+from kvec.doors import guaranteeing
 from kvec.doors.cli import run
 from kvec.estimator import load
 from kvec.read.synthetic import demo_traffic
 from kvec.tangle.tangling import Split
+from kvec.words.errors import ModelError
 
 Refused = Callable[..., str]
 FEW = ("--max-keys", "4")
@@ -94,6 +96,39 @@ def test_as_json_and_per_class(model: Path, unseen: Path, capsys: pytest.Capture
     assert "upper bound" in capsys.readouterr().out.splitlines()[4]
 
 
+def test_a_class_that_is_left_out_is_warned_of(
+    model: Path, unseen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = load(model).decision_frame(unseen)
+    names = load(model).classes_
+    said = table["label"].mode()[0]
+    rare = next(str(name) for name in names if name != said)
+    items = pl.read_parquet(unseen)
+    keys = items["key"].unique(maintain_order=True).to_list()
+    never = items.with_columns(label=pl.when(pl.col("key") == keys[0]).then(pl.lit(rare)).otherwise(pl.lit(said)))
+    never.filter((pl.col("key") != keys[0]) | (pl.col("tangle") < 5)).write_parquet(tmp_path / "rare.parquet")
+    given = ["guarantee", str(model), str(tmp_path / "rare.parquet"), "--max-error", "0.9", "--per-class", *FEW]
+    assert run([*given, "--confidence", "0.99"]) == 0
+    out, err = capsys.readouterr()
+    promise = load_deployed(model).promised
+    assert promise is not None
+    left = {each.name: each for each in promise.classes}[rare]
+    assert not left.is_promised and left.n_sequences > 0
+    share = f"of '{rare}' {100 * left.observed:.3g}% of {left.n_sequences}"
+    assert "kvec: warning: nothing is promised of a class of this data; at the operating point" in err
+    assert f"are wrong: {share}" in err and err.count("is promised of a class") == 1
+    lines = out.splitlines()
+    assert (
+        f"of sequences of class {said!r} are wrong" in lines[0]
+        and f"{rare!r}" in lines[0].split("nothing is promised of ")[1]
+    )
+    assert f"% of {promise.n_observed} sequences; upper bound" in lines[2] and promise.n_observed < promise.n_sequences
+    (row,) = [line for line in lines if line.startswith(rare) and "needed" not in line]
+    assert row.endswith("none")
+    (reason,) = [line for line in lines if line.startswith(f"nothing is promised of {rare!r}: ")]
+    assert reason.endswith("are needed") and lines.index(reason) > lines.index(row)
+
+
 def test_what_was_used_is_refused(lively: Trained, model: Path, unseen: Path, tmp_path: Path, refused: Refused) -> None:
     line = refused("guarantee", model, lively.items, "--max-error", "0.5")
     assert "72 sequences, such as key" in line and "use the part that was held out: --split test" in line
@@ -158,14 +193,37 @@ def test_a_tuned_model_gives_another_promise(
 
 
 def test_a_promise_in_another_folder(model: Path, unseen: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, output = (model / "kvec.json").read_bytes(), model.with_name("promised")
+    before, output = json.loads((model / "kvec.json").read_text()), model.with_name("promised")
     wish = ["guarantee", str(model), str(unseen), "--max-early-error", "0.1", *FEW, "-o", str(output)]
     assert run(wish) == 0
     out, err = capsys.readouterr()
     assert f"the promise is in {output};" in out and "replaced" not in err
-    assert (model / "kvec.json").read_bytes() == before and load_deployed(output).promised is not None
-    assert run(wish) == 0
+    after = json.loads((model / "kvec.json").read_text())
+    assert after.pop("calibrated") and after == {name: one for name, one in before.items() if name != "calibrated"}
+    assert load_deployed(output).promised is not None and load_deployed(model).promise is None
+    assert run(wish) == 0, "the same wish may be repeated"
     assert f"kvec: {output} holds a model with a promise, which is replaced" in capsys.readouterr().err.splitlines()
+
+
+def test_a_promise_in_another_folder_is_remembered(
+    model: Path, unseen: Path, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    first, second = ("-o", str(tmp_path / "one")), ("-o", str(tmp_path / "two"))
+    wish = ["guarantee", str(model), str(unseen), *FEW]
+    assert run([*wish, "--max-early-error", "0.1", *first]) == 0
+    for output in (first, second):
+        line = refused(*wish, "--max-early-error", "0.2", *output)
+        assert "--max-early-error 0.1; the confidence does not cover a second one" in line
+    assert run([*wish, "--max-early-error", "0.2", *second, "--again"]) == 0
+    assert "gave another promise before" in capsys.readouterr().out
+
+    def fail(*_: object, **__: object) -> None:
+        raise ModelError(f"{model}: cannot change the model: Read-only file system")
+
+    monkeypatch.setattr(guaranteeing, "rewrite_card", fail)
+    assert run([*wish, "--max-early-error", "0.2", *second, "--again"]) == 0
+    assert "warning: " in (err := capsys.readouterr().err) and "so it does not remember that these" in err
 
 
 def test_an_old_model_does_not_know_what_it_has_seen(
@@ -229,6 +287,10 @@ def test_one_endless_tangle_needs_blocks(
     endless.write_parquet(tmp_path / "endless.parquet")
     wish = ("guarantee", model, tmp_path / "endless.parquet", "--max-early-error", "0.1", "--max-keys", "300")
     assert "needs --block SECONDS" in refused(*wish)
+    line = refused(*wish[:-2])
+    assert "more labelled sequences than" in line and line.endswith(
+        "one endless tangle is one unit alone, and needs --block SECONDS"
+    )
     blocks = [*map(str, wish[:-1]), "4", "--block", str(span)]
     assert run(blocks) == 0
     assert "from 60 blocks of 1000 s" in capsys.readouterr().out
@@ -247,6 +309,17 @@ def test_classes_and_labels_that_are_not_known(
     assert "4 sequences have a class that the model does not know; they are always wrong" in err
     assert "8 sequences without a label are left out" in err
     assert json.loads(out)["n_units"] == 58
+
+
+@pytest.mark.parametrize("kind", ["--max-early-error", "--max-error"])
+def test_classes_of_which_the_model_knows_none_are_refused(
+    model: Path, unseen: Path, tmp_path: Path, refused: Refused, kind: str
+) -> None:
+    before = (model / "kvec.json").read_bytes()
+    pl.read_parquet(unseen).with_columns(label=pl.lit("novel")).write_parquet(tmp_path / "novel.parquet")
+    line = refused("guarantee", model, tmp_path / "novel.parquet", kind, "0.5")
+    assert "novel.parquet, column 'label': the model knows none of the classes, such as 'novel', but '" in line
+    assert (model / "kvec.json").read_bytes() == before
 
 
 def test_groups_that_lie_in_several_tangles_are_a_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.decide.made_promise import promise
 from tests.doors.made import Trained
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.drift import LATE, SURE, from_text
 from kvec.decide.stream import Stream, resume
 from kvec.doors.cli import run
+from kvec.doors.guaranteeing import _reference
 from kvec.doors.promises import Watcher, promise_lines
 from kvec.estimator import load
 from kvec.read.synthetic import demo_traffic
@@ -84,12 +84,12 @@ def test_tangles_that_are_let_go_are_over(promised: Path) -> None:
         items = [Item(tangle, "k", {"size": 40, "direction": 0}, time)]
         decisions = stream.feed_many(items)
         watcher.arrived(items)
-        watcher.observe(decisions, time)
+        watcher.observe(decisions)
 
     feed("a", 0.0)
     watcher.look(stream)
     assert stream.watches("a") and not stream.watches("b")
-    watcher.observe(stream.tick(now=100.0), 100.0)
+    watcher.observe(stream.tick(now=100.0))
     watcher.look(stream)
     assert not stream.watches("a")
     assert watcher.line().endswith("1 decisions in 1 whole units")
@@ -136,14 +136,12 @@ def test_units_are_those_of_the_calibration(resting: Path, at_once: int, ticks: 
     items.sort(key=lambda item: item.time or 0.0)
     for start in range(0, len(items), at_once):
         some = items[start : start + at_once]
-        time = some[-1].time
-        assert time is not None
         if ticks:
-            watcher.observe(stream.tick(some[0].time), time)
+            watcher.observe(stream.tick(some[0].time))
             watcher.look(stream)
         decisions = stream.feed_many(some)
         watcher.arrived(some)
-        watcher.observe(decisions, time)
+        watcher.observe(decisions)
         if start == 10 * at_once and stops:
             stream.save(resting / "state", {"watched": watcher.to_plain()})
             stream = resume(resting / "state")
@@ -151,7 +149,7 @@ def test_units_are_those_of_the_calibration(resting: Path, at_once: int, ticks: 
             assert watcher is not None
         if start % 100 == 0:
             watcher.look(stream)
-    watcher.observe(stream.close(), time)
+    watcher.observe(stream.close())
     watcher.close()
     assert watcher.status().n_units == 120, "three bursts of each of 40 tangles"
     tests = watcher.to_plain()["monitor"]["tests"]
@@ -171,18 +169,18 @@ def test_a_tangle_that_begins_anew_is_over_when_a_look_is_taken(resting: Path) -
     decisions = stream.feed_many(some)
     assert {one.began for one in decisions} <= {0.0, HOURS} and decisions[0].began == 0.0
     watcher.arrived(some)
-    watcher.observe(decisions, HOURS)
+    watcher.observe(decisions)
     watcher.look(stream)
     assert watcher.status().n_units == 1
     assert stream.watches("a") and stream.watches("a", HOURS) and not stream.watches("a", 0.0)
-    watcher.observe(stream.tick(now=3 * HOURS), 3 * HOURS)
+    watcher.observe(stream.tick(now=3 * HOURS))
     watcher.look(stream)
     assert watcher.line().endswith("3 decisions in 2 whole units")
     assert watcher.to_plain()["tangles"] == watcher.to_plain()["clocks"] == []
 
 
-def test_decisions_say_when_their_tangle_began(resting: Path, tmp_path: Path) -> None:
-    """So that those of its parts can be told apart, also by a newer model and after a stop."""
+def test_decisions_say_when_their_tangle_began_and_when_they_fell(resting: Path, tmp_path: Path) -> None:
+    """So that parts and blocks can be told apart, also by a newer model and after a stop."""
     model = load_deployed(resting / "model")
     never = model.turned(replace(model.operating_point, threshold=1.0))
     stream = Stream(never)
@@ -192,7 +190,9 @@ def test_decisions_say_when_their_tangle_began(resting: Path, tmp_path: Path) ->
     stream.feed(Item("a", "l", {"size": 40, "direction": 0}, 9.0))
     stream.save(tmp_path / "state")
     stream = resume(tmp_path / "state")
-    assert [(one.key, one.began) for one in stream.tick(now=HOURS)] == [("k", 5.0), ("l", 5.0)]
+    assert [(one.key, one.began, one.fell) for one in stream.tick(now=HOURS)] == [
+        ("k", 5.0, 8.0), ("l", 5.0, 9.0),
+    ]  # fmt: skip
 
 
 def test_what_an_older_kvec_kept_of_a_watch_is_read(promised: Path) -> None:
@@ -215,7 +215,7 @@ def test_what_the_end_of_a_tangle_shows_is_told_once(promised: Path) -> None:
         for number in range(60):
             decision = Decision(number, 0, 0, ("web",), (0.999,), 50, None, Reason.HALTED)
             watcher.arrived([Item(number, 0, {})])
-            told.append(watcher.observe([decision], None))
+            told.append(watcher.observe([decision]))
             if is_told_by == "look":
                 told.append(watcher.look(stream))
         told.append(watcher.close())
@@ -224,9 +224,126 @@ def test_what_the_end_of_a_tangle_shows_is_told_once(promised: Path) -> None:
         assert (told[-1] == warning) == (is_told_by == "close")
 
 
-def test_blocks_without_times_are_not_watched(promised: Path) -> None:
-    watcher = Watcher(promise({SURE: "1:5", LATE: "1:5"}, block=60.0))
-    assert watcher.observe([], None) == ""
+BLOCK = 20.0
+
+
+@pytest.fixture(scope="module")
+def endless(lively: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that promises about blocks of time, and items.parquet that gave it: one tangle without an end."""
+    folder = tmp_path_factory.mktemp("endless")
+    given = demo_traffic(60, seed=81, keys=3)
+    since = pl.col("time") - pl.col("time").min().over("tangle")
+    items = given.with_columns(
+        key=pl.format("{}-{}", "tangle", "key"), time=since + 7.0 * pl.col("tangle"), tangle=pl.lit(0)
+    )
+    items.sort("time", maintain_order=True).write_parquet(folder / "items.parquet")
+    model = str(shutil.copytree(lively.model, folder / "model"))
+    wish = ("--max-error", "0.9", "--max-keys", "40", "--block", str(BLOCK))
+    assert run(["guarantee", model, str(folder / "items.parquet"), *wish]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("threshold", [None, 0.9])
+@pytest.mark.parametrize(("at_once", "expiry"), [(1, None), (50, None), (100_000, None), (1, 30.0), (50, 30.0)])
+def test_blocks_are_those_of_the_calibration(
+    endless: Path, tmp_path: Path, at_once: int, expiry: float | None, threshold: float | None
+) -> None:
+    """Whatever comes at once: a decision counts in the block of its last item, also where it is told much later."""
+    where = endless / "model"
+    if threshold is not None:  # many sequences are read to their end
+        where = tmp_path / "late"
+        load(endless / "model").at(threshold=threshold).save(where)
+    model = load_deployed(where)
+    trained = load(where)
+    tangles = trained.tangles(endless / "items.parquet")
+    reference = _reference(trained, tangles, trained.scores(tangles), model.operating_point, BLOCK)
+    assert model.promise is not None
+    if threshold is None:
+        assert reference == model.promise.reference
+    watched = replace(model.promise, reference=reference)
+    stream, watcher = Stream(model, Limits(expiry=expiry)), Watcher(watched)
+    items = list(trained.items(endless / "items.parquet"))
+    seen = []
+    for start in range(0, len(items), at_once):
+        some = items[start : start + at_once]
+        decisions = stream.feed_many(some)
+        watcher.arrived(some)
+        watcher.observe(decisions)
+        watcher.look(stream)
+        seen.append(watcher.status().n_units)
+    watcher.observe(stream.close())
+    watcher.close()
+    n_units = int(from_text(reference[SURE]).sum())
+    assert watcher.status().n_units == n_units > 15
+    tests = watcher.to_plain()["monitor"]["tests"]
+    for name, text in reference.items():
+        assert from_text(tests[name]["counts"]).tolist() == (2 * from_text(text)).tolist(), name
+    if expiry is not None and at_once == 1:
+        assert seen[-1] > n_units - 5 and seen[len(seen) // 2] > n_units // 3, "blocks count while the stream runs"
+
+
+def test_a_stream_by_the_command_line_counts_the_blocks_of_the_calibration(
+    endless: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    promise = load_deployed(endless / "model").promised
+    assert promise is not None and promise.reference is not None
+    n_units = int(from_text(promise.reference[SURE]).sum())
+    items, out = tmp_path / "items.ndjson", str(tmp_path / "decisions.ndjson")
+    pl.read_parquet(endless / "items.parquet").write_ndjson(items)
+    assert run(["stream", str(endless / "model"), str(items), "-o", out]) == 0
+    assert f"so far: 180 decisions in {n_units} whole units" in capsys.readouterr().err
+
+
+def test_a_block_is_over_when_nothing_can_fall_in_it_any_more(endless: Path) -> None:
+    model = load_deployed(endless / "model")
+    never = model.turned(replace(model.operating_point, threshold=1.0))
+    assert model.promise is not None
+    stream, watcher = Stream(never, Limits(expiry=50.0)), Watcher(model.promise)
+
+    def feed(key: str, time: float, tangle: str = "a") -> int:
+        some = [Item(tangle, key, {"size": 40, "direction": 0}, time)]
+        decisions = stream.feed_many(some)
+        watcher.arrived(some)
+        watcher.observe(decisions)
+        watcher.look(stream)
+        return watcher.status().n_units
+
+    assert stream.open_since("a") is None
+    feed("k", 5.0)
+    assert [feed("l", 25.0), feed("l", 55.0)] == [0, 0] and stream.open_since("a") == 5.0, (
+        "k may end in the first block"
+    )
+    assert feed("l", 56.0) == 1 and stream.open_since("a") == 56.0
+    watcher.observe(stream.tick(now=200.0))
+    watcher.look(stream)
+    assert stream.open_since("a") is None and watcher.status().n_units == 1, "it may come again in its last block"
+    assert feed("m", 205.0) == 2
+    kept = watcher.to_plain()
+    again = Watcher(model.promise, kept)
+    assert again.to_plain() == kept
+    assert feed("n", 5.0, "of another time") == 2
+    watcher.observe(stream.tick(now=300.0))
+    watcher.look(stream)
+    assert watcher.status().n_units == 3, "another tangle's time is over"
+
+
+def test_blocks_that_an_older_kvec_left_open_are_over(endless: Path) -> None:
+    promise = load_deployed(endless / "model").promise
+    assert promise is not None
+    watcher = Watcher(promise)
+    decision = Decision("a", "k", 0, ("web",), (0.9,), 3, None, Reason.HALTED, fell=5.0)
+    watcher.observe([decision])
+    kept = watcher.to_plain()
+    older = {"tangles": [["a", None]], "monitor": kept["monitor"] | {"block": 0}}
+    assert Watcher(promise, older).status().n_units == 1
+
+
+def test_blocks_without_times_are_not_watched(endless: Path) -> None:
+    model = load_deployed(endless / "model")
+    stream = Stream(model)
+    assert Watcher.of(stream) is not None
+    stream.model.__dict__["has_time"] = False
+    assert Watcher.of(stream) is None
 
 
 def test_what_is_said(promised: Path) -> None:

@@ -61,6 +61,7 @@ class Due(NamedTuple):
     n_observed: int
     length: int | None
     reason: Reason
+    time: float | None  # of the last of these items
 
 
 class Engine:
@@ -132,8 +133,8 @@ class Engine:
     def give_up(self) -> list[Decision]:
         """Decide all that is left to a model that newer ones have replaced."""
         waiting = [live for live in self.arrivals.live.values() if self.owns(live)]
-        outputs = self.memory.outputs
-        return self._decide(Due(live, outputs[live.place], live.n_items, None, Reason.EVICTED) for live in waiting)
+        said = self.memory.outputs
+        return self._decide(Due(one, said[one.place], one.n_items, None, Reason.EVICTED, one.time) for one in waiting)
 
     def _settle(self, closed: Sequence[Closed]) -> list[Decision]:
         """Decide the sequences that closed without an item."""
@@ -238,7 +239,7 @@ class Engine:
                 continue
             if ready >= self.threshold:
                 halted.add(live.serial)
-                due.append(Due(live, said, event.position + 1, None, Reason.HALTED))
+                due.append(Due(live, said, event.position + 1, None, Reason.HALTED, event.time))
         decisions = self._decide(due)
         self._tell_closed(events)
         self.counters.evicted_items = self.arrivals.evicted_items
@@ -263,7 +264,7 @@ class Engine:
     def _at_end(self, closed: Closed) -> Due:
         """A sequence that closed is to be decided by all of its items."""
         live = closed.live
-        return Due(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason)
+        return Due(live, self.memory.outputs[live.place], live.n_items, live.n_items, closed.reason, live.time)
 
     def _tell_closed(self, events: Iterable[Booked | Closed]) -> None:
         if self.listener is not None:
@@ -279,7 +280,7 @@ class Engine:
                 first.setdefault(one.live.serial, one)
         if not first:
             return []
-        lives, said_of_all, ns, lengths, reasons = zip(*first.values(), strict=True)
+        lives, said_of_all, ns, lengths, reasons, times = zip(*first.values(), strict=True)
         said, n_observed = np.stack(said_of_all), np.array(ns)
         labels, probabilities = self.best(said, n_observed)
         is_known, familiarity = self._judge(said, probabilities, n_observed, reasons)
@@ -288,6 +289,7 @@ class Engine:
             live.decision = Decision(
                 live.tangle.id, live.key, live.number, labels[i], probabilities[i], ns[i], lengths[i], reasons[i],
                 is_known=is_known[i], familiarity=familiarity[i], began=live.tangle.began,
+                fell=times[i] if self.model.has_time else None,
             )  # fmt: skip
             if self.owns(live):
                 self.n_waiting -= self.until is not None

@@ -39,9 +39,10 @@ class Wish:
         """Refuse what cannot be promised."""
         require_choice(self.kind, tuple(KINDS), "the kind of error")
         require_choice(self.bound, BOUNDS, "the bound")
-        for name, value in (("the largest error", self.alpha), ("the confidence", self.confidence)):
+        for name, value, such in (("the largest error", self.alpha, 0.02), ("the confidence", self.confidence, 0.95)):
             if not 0 < value < 1:
-                raise SettingError(f"{name} is {value:g}; it must be a share between 0 and 1, as 0.02 or 0.95")
+                perhaps = f"; did you mean {value / 100:g}?" if 1 < value < 100 else f", as {such:g}"
+                raise SettingError(f"{name} is {value:g}; it must be a share between 0 and 1{perhaps}")
 
     @property
     def delta(self) -> float:
@@ -95,15 +96,18 @@ def guarantee(
     sample = calibration.sample(wish.kind, most_keys)
     if wish.per_class:
         n_passed, by_class = _classes_passed(calibration, wish, classes or {})
-        upper = max(each.upper for each in by_class if each.is_promised)
+        kept = [each for each in by_class if each.is_promised]
+        upper = max(each.upper for each in kept)
+        observed = sum(each.observed * each.n_sequences for each in kept) / sum(each.n_sequences for each in kept)
     else:
         n_passed, by_class = _passed(sample, calibration, wish), ()
+        observed = sample.observed(n_passed - 1)
         upper = min(sample.upper(n_passed - 1, wish.bound, wish.delta), wish.alpha)
     chosen = n_passed - 1
     return Promise(
         wish.kind, label, wish.alpha, wish.confidence, wish.bound, dict(calibration.points[chosen]),
-        len(calibration.points), n_passed, most_keys, sample.n_units, sample.n_sequences, sample.observed(chosen),
-        upper, float(np.mean(calibration.stops[chosen] / calibration.length)), calibration.block,
+        len(calibration.points), n_passed, most_keys, sample.n_units, sample.n_sequences, observed, upper,
+        float(np.mean(calibration.stops[chosen] / calibration.length)), calibration.block,
         _assumption(calibration, most_keys, by_class), by_class,
     )  # fmt: skip
 
@@ -121,11 +125,12 @@ def _passed(sample: Sample, calibration: Calibration, wish: Wish) -> int:
             f"{n_needed:,} are needed for {100 * wish.alpha:g}% with {100 * wish.confidence:g}% confidence; {more}"
         )
     if not (n_passed := sample.n_passed(wish.bound, wish.alpha, wish.delta)):
+        least = f"{100 * sample.upper(0, wish.bound, wish.delta):.3g}"
+        perhaps = f"with other data of this kind perhaps {least}% can be promised, with a better model less"
         raise DataError(
             f"even at the end of every sequence {100 * sample.observed(0):.3g}% of {sample.n_sequences:,} are "
-            f"{KINDS[wish.kind]}, too many to promise {100 * wish.alpha:g}%; with other data "
-            f"of this kind perhaps {100 * sample.upper(0, wish.bound, wish.delta):.3g}% can be promised, with a better "
-            "model less"
+            f"{KINDS[wish.kind]}, too many to promise {100 * wish.alpha:g}%; "
+            f"{'that needs a better model' if least == '100' else perhaps}"
         )
     return n_passed
 
@@ -150,9 +155,10 @@ def _classes_passed(
     n_passed = min((n for n in passed.values() if n), default=0)
     if not n_passed:
         first = next(iter(why_not), "")
-        raise DataError(
-            f"nothing can be promised of any class; {first!r}: {why_not.get(first, 'there are no classes')}"
-        )
+        problem = why_not.get(first, "there are no classes")
+        if KNOWN_BEFORE not in problem:
+            problem += f"; bring more {calibration.units} that hold it, or promise a larger error or less confidence"
+        raise DataError(f"nothing can be promised of any class; {first!r}: {problem}")
     return n_passed, tuple(
         ClassPromise(
             name, not why_not[name], why_not[name], sample.n_units, sample.n_sequences, sample.most_keys,
@@ -176,10 +182,11 @@ def _assumption(calibration: Calibration, most_keys: int, by_class: Sequence[Cla
         unit += (
             ", by the first item of each sequence, taken to be independent of each other though one stream made them,"
         )
+    alone = "" if calibration.block is not None else ", independently of each other"
     fewer = [each for each in by_class if each.is_promised and each.most_keys < most_keys]
     own = ", nor more than " + ", ".join(f"{each.most_keys:,} of class {each.name!r}" for each in fewer)
     return (
-        f"new {unit} come from the same distribution as those of the calibration, independently of each other, and "
-        f"none holds more than {most_keys:,} labelled sequences{own if fewer else ''}; items of decided sequences are "
+        f"new {unit} come from the same distribution as those of the calibration{alone}, and none "
+        f"holds more than {most_keys:,} labelled sequences{own if fewer else ''}; items of decided sequences are "
         "kept as context"
     )

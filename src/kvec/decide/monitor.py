@@ -89,27 +89,23 @@ class Monitor:
         self._largest = 1.0
         self._alarms: list[Alarm] = []
         self._n = dict.fromkeys(("decisions", "opened", "next", "units", "labelled", "drawn"), 0)
-        self._block: int | None = None  # the newest
 
-    def arrived(self, tangle: str | int) -> None:
-        """An item of this tangle has come.
+    def arrived(self, tangle: str | int, time: float | None = None) -> None:
+        """An item of this tangle has come; `time`, its own, where units are blocks of time.
 
         Tangles are compared in the order of their first items where that is told, else of their first decisions; those
         that are decided soon would come first in it, and be unlike the others.
         """
-        if self.promise.block is None and f"t{tangle}" not in self._open:
-            self._begin(f"t{tangle}")
+        name = self._unit_name(tangle, time)
+        if name not in self._open:
+            self._begin(name)
 
     def observe(self, decision: Decision, time: float | None = None, tangle: str | int | None = None) -> None:
-        """Take a decision; `time`, when it fell by the items' clock, where units are blocks of time.
+        """Take a decision; where units are blocks of time, it counts in that of `time`, or when it fell.
 
         `tangle` is the name that `arrived` was given, where that is another than the decision's.
         """
-        name = f"t{decision.tangle if tangle is None else tangle}"
-        if self.promise.block is not None:
-            if time is None:
-                raise SettingError("units are blocks of time here, so observe needs the time of each decision")
-            name = f"{self._to_block(int(time // self.promise.block))} {name}"
+        name = self._unit_name(decision.tangle if tangle is None else tangle, decision.fell if time is None else time)
         if name not in self._open:
             self._begin(name)
         number = self._open[name]
@@ -122,9 +118,9 @@ class Monitor:
         if self._awaits_labels:
             self._await(decision, number)
 
-    def close(self, tangle: str | int | None = None) -> None:
-        """A tangle is over, and compared when those before it are. Without a name: all that is open."""
-        for name in list(self._open) if tangle is None else [f"t{tangle}"]:
+    def close(self, tangle: str | int | None = None, time: float | None = None) -> None:
+        """A tangle is over, or its block of this time, and compared when those before it are. Without a name: all."""
+        for name in list(self._open) if tangle is None else [self._unit_name(tangle, time)]:
             if name in self._open:
                 self._units[self._open.pop(name)].is_over = True
         self._compare()
@@ -162,7 +158,7 @@ class Monitor:
             "open": dict(self._open), "awaited": {name: list(one) for name, one in self._awaited.items()},
             "partly": list(self._partly),
             "capital": list(self._capital), "largest": self._largest,
-            "alarms": [asdict(alarm) for alarm in self._alarms], "n": dict(self._n), "block": self._block,
+            "alarms": [asdict(alarm) for alarm in self._alarms], "n": dict(self._n),
             "awaits_labels": self._awaits_labels,
         }  # fmt: skip
 
@@ -174,19 +170,22 @@ class Monitor:
         made._units = {number: _Unit(**unit | {"classes": dict(unit["classes"])}) for number, unit in plain["units"]}
         made._open, made._awaited = dict(plain["open"]), {name: list(one) for name, one in plain["awaited"].items()}
         made._partly = dict.fromkeys(plain.get("partly", ()))
-        made._capital, made._largest, made._block = list(plain["capital"]), plain["largest"], plain["block"]
+        made._capital, made._largest = list(plain["capital"]), plain["largest"]
         made._alarms = [Alarm(**alarm) for alarm in plain["alarms"]]
         made._n = dict(plain["n"])
+        if plain.get("block") is not None:
+            made.close()  # an older kvec had one block open, which nobody would close any more
         return made
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    def _to_block(self, block: int) -> str:
-        """The name of a block of time; when a newer one begins, the one before is over."""
-        if self._block is None or block > self._block:
-            self.close()
-            self._block = block
-        return f"b{self._block}"  # what comes late counts where the clock is
+    def _unit_name(self, tangle: str | int, time: float | None) -> str:
+        """The name of a unit: a tangle, or its block of time."""
+        if self.promise.block is None:
+            return f"t{tangle}"
+        if time is None:
+            raise SettingError("units are blocks of time here, so the monitor needs the time of each item and decision")
+        return f"b{int(time // self.promise.block)} t{tangle}"
 
     def _begin(self, name: str) -> None:
         """Open a unit; one too many, and the oldest, which those after it wait for, is given up."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kvec.words.errors import ModelError
 
+SHOWN = 3  # names of classes in a line
 KINDS = {
     "early error": "wrong when decided early, though right at their end",
     "error": "wrong",
@@ -46,7 +47,7 @@ class Promise:
     most_keys: int  # K_max, fixed before calibration
     n_units: int
     n_sequences: int
-    observed: float  # share of losses at the operating point
+    observed: float  # share of losses at the operating point; where classes are promised, of theirs alone
     upper: float  # confidence bound of that point alone
     earliness: float  # of the calibration sequences at the operating point; lower is better
     block: float | None  # seconds of a unit, where units are blocks of time
@@ -69,9 +70,9 @@ class Promise:
 
     def line(self) -> str:
         """The promise on one line."""
-        of = f"sequences of each of {self._n_promised} classes" if self.classes else "sequences"
-        left_out = len(self.classes) - self._n_promised
-        but = f"; nothing is promised of {left_out} other{'s' * (left_out > 1)}" if left_out else ""
+        of = f"sequences{self._of_classes()}"
+        left_out = [each.name for each in self.classes if not each.is_promised]
+        but = f"; nothing is promised of {_some(left_out)}" if left_out else ""
         return (
             f"promised: at most {100 * self.alpha:g}% of {of} are {KINDS[self.kind]} ({100 * self.confidence:g}% "
             f"confidence, from {self.n_units:,} {self.unit}, {self.made}){but}"
@@ -82,8 +83,19 @@ class Promise:
         return dict(operating_point) == self.operating_point and model == self.model
 
     @property
-    def _n_promised(self) -> int:
-        return sum(each.is_promised for each in self.classes)
+    def n_observed(self) -> int:
+        """The calibration sequences of which something is promised."""
+        kept = [each.n_sequences for each in self.classes if each.is_promised]
+        return sum(kept) if self.classes else self.n_sequences
+
+    def _of_classes(self) -> str:
+        """Of which classes it holds, each by itself; by name where others are left out."""
+        kept = [each.name for each in self.classes if each.is_promised]
+        if not kept:
+            return ""
+        if len(kept) == len(self.classes) > 1:
+            return f" of each of {len(kept)} classes"
+        return f" of {'class' if len(kept) == 1 else 'each of the classes'} {_some(kept)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -99,3 +111,13 @@ class Promise:
             raise ModelError(f"the promise has an entry {min(unknown)!r} that this kvec does not know: upgrade kvec")
         classes = tuple(ClassPromise(**each) for each in given.pop("classes", ()))
         return cls(**given, classes=classes)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few of some names.
+
+    >>> _some(["a", "b", "c", "d", "e"])
+    "'a', 'b', 'c' and 2 more"
+    """
+    more = len(names) - SHOWN
+    return ", ".join(map(repr, names[:SHOWN])) + (f" and {more} more" if more > 0 else "")

@@ -6,7 +6,6 @@ were open when it came, the new one all later ones, and both see every item.
 
 from __future__ import annotations
 
-import math
 import time as clock
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +21,7 @@ from kvec.decide.folder import as_damage, format_of
 from kvec.decide.hearing import Listener
 from kvec.decide.looking_back import LookedBack, Recalled, recall
 from kvec.decide.models import Models, named
+from kvec.decide.pending import due, open_since
 from kvec.decide.promise import Promise
 from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import adopt, succeed
@@ -172,6 +172,10 @@ class Stream:
         state = self._engines[-1].arrivals.tangles.get(require_name(tangle, "tangle"))
         return self.n_held > 0 if state is None else began in (None, state.began)
 
+    def open_since(self, tangle: TangleId) -> float | None:
+        """The time before which no decision of a tangle falls any more; None where the stream has let go of it."""
+        return open_since(self._engines[-1], require_name(tangle, "tangle"))
+
     @property
     def counters(self) -> Counters:
         """What has happened to the items so far."""
@@ -214,21 +218,7 @@ class Stream:
 
     def due(self) -> tuple[float, float]:
         """By the items' clock and by the wall clock: when what has been silent for longest is over; never: infinity."""
-        engine, limits = self._engines[-1], self.limits
-        alive = next(iter(engine.arrivals.live.values()), None)
-        tangle = next(iter(engine.arrivals.tangles.values()), None)
-        now = wall = math.inf
-        for time, came in ([(alive.time, alive.wall)] if alive is not None else []) + (
-            [(tangle.clock, tangle.wall)] if tangle is not None else []
-        ):
-            if limits.expiry is not None and engine.model.has_time:
-                now = min(now, time + limits.expiry + limits.reorder)
-            if limits.idle is not None:
-                wall = min(wall, came + limits.idle)
-        for held in engine.held.values():
-            now = min(now, held.heap[0][0] + limits.reorder)
-            wall = min(wall, held.wall + limits.idle) if limits.idle is not None else wall
-        return now, wall
+        return due(self._engines[-1])
 
     @property
     def bytes(self) -> int:

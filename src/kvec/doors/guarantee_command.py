@@ -74,7 +74,8 @@ def guarantee(
     """Choose the earliest operating point of which an error rate can be promised, and write it into the model.
 
     The promise holds for any distribution, as long as new tangles come from the same one as the calibration's. The
-    operating point of MODEL itself moves there, and an earlier promise is replaced; with -o it stays as it is.
+    operating point of MODEL itself moves there, and an earlier promise is replaced; with -o it only
+    remembers which sequences gave a promise.
     """
     from kvec.doors.guaranteeing import Wishes, guarantee_model
 

@@ -24,7 +24,7 @@ from kvec.decide.spent import noted, spent
 from kvec.doors.doubts import require_unused, used
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
-from kvec.doors.promises import held_by, promise_text
+from kvec.doors.promises import held_by, left_out, promise_text
 from kvec.doors.show import scoring
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.doors.writing import require_apart
@@ -86,7 +86,7 @@ def guarantee_model(wishes: Wishes) -> str:
     tangles = model.tangles(table)
     with scoring() as on_items:
         scores = model.scores(tangles, on_items)
-    known = _labelled(tangles, trained)
+    known = _labelled(tangles, trained, wishes.data)
     unit = units(tangles, wishes.block)
     _warn_of_groups(tangles, unit)
     most_keys = _most_keys(wishes, trained)
@@ -118,6 +118,12 @@ def guarantee_model(wishes: Wishes) -> str:
         save_model(
             replace(trained.turned(point), promise=promise, unknown=unknown, calibrated=calibrated), wishes.output
         )
+        try:
+            rewrite_card(wishes.model, calibrated=calibrated)
+        except ModelError as problem:
+            say(f"warning: {problem}, so it does not remember that these sequences gave a promise")
+    if warning := left_out(promise):
+        say(warning)
     if wishes.as_json:
         before = {"operating_point_before": trained.operating_point.to_dict()}
         return json.dumps(promise.to_dict() | before, allow_nan=False)
@@ -197,11 +203,18 @@ def _unseen(wishes: Wishes, trained: Trained) -> Table:
     return table
 
 
-def _labelled(tangles: Tangles, trained: Trained) -> npt.NDArray[np.bool_]:
+def _labelled(tangles: Tangles, trained: Trained, data: Path) -> npt.NDArray[np.bool_]:
     """(S,) which sequences have a label; one that the model does not know counts as wrong."""
     name = trained.vocabulary.label_names[0]
-    known: npt.NDArray[np.bool_] = tangles.frame[f"label.{name}"][tangles.sequences.first].is_not_null().to_numpy()
+    given = tangles.frame[f"label.{name}"][tangles.sequences.first]
+    known: npt.NDArray[np.bool_] = given.is_not_null().to_numpy()
     if n := int((tangles.labels[known, 0] < 0).sum()):
+        if n == known.sum():
+            raise DataError(
+                f"{data}, column {name!r}: the model knows none of the classes, such as {given.drop_nulls()[0]!r}, but "
+                f"{', '.join(map(repr, trained.vocabulary.labels[0][:3]))} for example; of these sequences nothing can "
+                "be promised"
+            )
         say(f"warning: {n:,} sequences have a class that the model does not know; they are always wrong")
     if n := int((~known).sum()):
         say(f"{n:,} sequences without a label are left out; the promise is about labelled ones")
@@ -240,10 +253,12 @@ def _require_few_keys(
     counts = np.bincount(unit[known])
     if counts.size and counts.max() > most_keys:
         first = int(np.flatnonzero((unit == counts.argmax()) & known)[0])
+        is_endless = wishes.block is None and np.count_nonzero(counts) == 1
+        endless = "; one endless tangle is one unit alone, and needs --block SECONDS" if is_endless else ""
         where = "said" if wishes.max_keys is not None else "of the tangling, or twice the most of validation"
         raise DataError(
             f"tangle {tangles.names()['tangle'][first]!r} holds more labelled sequences"
-            f"{' in one block' if wishes.block else ''} than {most_keys:,}, the number {where}; {KNOWN_BEFORE}"
+            f"{' in one block' if wishes.block else ''} than {most_keys:,}, the number {where}; {KNOWN_BEFORE}{endless}"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kvec.decide.deployed import Deployed
 from kvec.decide.monitor import Monitor, Watched
 from kvec.decide.operating import OperatingPoint
-from kvec.decide.promise import Promise
+from kvec.decide.promise import KINDS, Promise
 from kvec.decide.stream import Stream
 from kvec.decide.unknown import Unknown
 from kvec.report.text import percent, table
@@ -39,7 +39,7 @@ def promise_text(promise: Promise, before: OperatingPoint, folder: Path) -> str:
         promise.line(),
         f"the model's operating point {moved}, number {promise.n_passed} of {promise.n_points} from the latest; "
         f"earliness {promise.earliness:.4f} on this data (lower is better)",
-        f"observed there: {100 * promise.observed:.3g}% of {promise.n_sequences:,} sequences; upper bound of this "
+        f"observed there: {100 * promise.observed:.3g}% of {promise.n_observed:,} sequences; upper bound of this "
         f"point alone: {100 * promise.upper:.3g}%",
     ]
     if promise.classes:
@@ -49,11 +49,12 @@ def promise_text(promise: Promise, before: OperatingPoint, folder: Path) -> str:
                 f"{c.n_units:,}",
                 f"{c.n_sequences:,}",
                 f"{100 * c.observed:.3g}%",
-                c.why_not or f"{100 * c.upper:.3g}%",
+                "none" if c.why_not else f"{100 * c.upper:.3g}%",
             )
             for c in promise.classes
         ]
         lines += ["", table(rows, ("class", "units", "sequences", "observed", "upper bound"), right=(1, 2, 3)), ""]
+        lines += [f"nothing is promised of {c.name!r}: {c.why_not}" for c in promise.classes if c.why_not]
     if promise.n_passed == 1:
         lines.append("every sequence is read to its end: no earlier operating point can be promised this")
     lines += [
@@ -61,6 +62,19 @@ def promise_text(promise: Promise, before: OperatingPoint, folder: Path) -> str:
         f"the promise is in {folder}; another operating point or another model makes it void",
     ]
     return "\n".join(lines)
+
+
+def left_out(promise: Promise) -> str:
+    """A warning of the classes of the calibration of which nothing is promised; empty where there are none."""
+    some = [c for c in promise.classes if c.n_sequences and not c.is_promised]
+    shares = ", ".join(f"of {c.name!r} {100 * c.observed:.3g}% of {c.n_sequences:,}" for c in some)
+    if not some:
+        return ""
+    what = "a class" if len(some) == 1 else f"{len(some)} classes"
+    return (
+        f"warning: nothing is promised of {what} of this data; "
+        f"at the operating point that is chosen for the others are {KINDS[promise.kind]}: {shares}"
+    )
 
 
 def held_by(folder: Path) -> str:
@@ -83,20 +97,22 @@ def unknown_lines(unknown: Unknown) -> list[str]:
     return [f"unknown is {', and '.join(said)}"] if said else []
 
 
-Begun = tuple[TangleId, float | None]  # a tangle, and when it began, where one that is idle begins anew
+Begun = tuple[TangleId, float | None]  # a tangle; when it began, where an idle one begins anew; or a block's middle
 
 
 class Watcher:
     """Watches a stream's decisions against the promise of its model, where there is one.
 
     A tangle that was idle for longer than the stream's expiry begins anew, and is another unit then, as in calibration.
+    Where units are blocks of time, a decision counts in the block of the item at which it fell, whenever it is told.
     """
 
     def __init__(
         self, promise: Promise, kept: Mapping[str, Any] | None = None, awaits_labels: bool = False,
         expiry: float | None = None,
     ) -> None:  # fmt: skip
-        self._expiry = expiry
+        self._expiry, self._block = expiry, promise.block
+        self._newest: float | None = None  # time of the item that came last, where units are blocks
         self._open: dict[Begun, None] = {}  # tangles that are not over yet
         self._clocks: dict[TangleId, tuple[float, float]] = {}  # when each began, and the time of its newest item
         self._monitor = Monitor(promise, awaits_labels)
@@ -113,7 +129,7 @@ class Watcher:
     ) -> Watcher | None:  # fmt: skip
         """One for this stream; `kept` is what `to_plain` of an earlier one gave."""
         promise = stream.promised
-        if promise is None or promise.reference is None:
+        if promise is None or promise.reference is None or (promise.block and not stream.model.has_time):
             return None
         parts = stream.model.has_time and promise.block is None
         return cls(promise, kept, awaits_labels, stream.limits.expiry if parts else None)
@@ -122,25 +138,28 @@ class Watcher:
         """Take note of the tangles whose items come."""
         for begun in dict.fromkeys(map(self._begun, items)):
             self._open[begun] = None
-            self._monitor.arrived(_name(begun))
+            self._monitor.arrived(*self._unit(begun))
 
     def look(self, stream: Stream) -> str:
-        """Tangles that the stream has let go of are over; what must be said, if anything."""
-        for begun in [begun for begun in self._open if not stream.watches(*begun)]:
+        """What gets no more decisions is over; what must be said, if anything."""
+        is_over = self._is_left if self._block is None else self._is_past
+        for begun in is_over(stream):
             del self._open[begun]
-            self._monitor.close(_name(begun))
+            self._monitor.close(*self._unit(begun))
         for tangle in [tangle for tangle in self._clocks if not stream.watches(tangle)]:
             del self._clocks[tangle]
         return self._warning()
 
-    def observe(self, decisions: Sequence[Decision], time: float | None) -> str:
-        """Take decisions that fell when the items' clock was at `time`; what must be said, if anything."""
-        if self._monitor.promise.block is not None and time is None:
-            return ""
+    def observe(self, decisions: Sequence[Decision]) -> str:
+        """Take decisions; what must be said, if anything."""
         for decision in decisions:
-            begun = decision.tangle, None if self._expiry is None else decision.began
+            if self._block is None:
+                begun = decision.tangle, None if self._expiry is None else decision.began
+            else:
+                begun = decision.tangle, None if decision.fell is None else self._middle(decision.fell)
             self._open[begun] = None
-            self._monitor.observe(decision, time, _name(begun))
+            name, time = self._unit(begun)
+            self._monitor.observe(decision, time, name)
         return self._warning()
 
     def label(self, decision_id: str, label: str) -> bool:
@@ -168,7 +187,10 @@ class Watcher:
         return {"tangles": [list(each) for each in self._open], "clocks": clocks, "monitor": self._monitor.to_plain()}
 
     def _begun(self, item: Item) -> Begun:
-        """The tangle of an item, and when it began, as its decisions will say."""
+        """The tangle of an item, and when it began, as its decisions will say; or the middle of its block."""
+        if self._block is not None and item.time is not None:
+            self._newest = float(item.time)
+            return item.tangle, self._middle(self._newest)
         if self._expiry is None or item.time is None:
             return item.tangle, None
         time = float(item.time)
@@ -177,6 +199,32 @@ class Watcher:
             began = newest = time
         self._clocks[item.tangle] = began, max(newest, time)
         return item.tangle, began
+
+    def _middle(self, time: float) -> float:
+        """The middle of the block of a time: it names the block, and lies in it however numbers are rounded."""
+        assert self._block is not None
+        return (time // self._block + 0.5) * self._block
+
+    def _unit(self, begun: Begun) -> tuple[str, float | None]:
+        """A tangle's name for the monitor, and a time in the block."""
+        return (_name(begun), None) if self._block is None else (str(begun[0]), begun[1])
+
+    def _is_left(self, stream: Stream) -> list[Begun]:
+        """The tangles that the stream has let go of."""
+        return [begun for begun in self._open if not stream.watches(*begun)]
+
+    def _is_past(self, stream: Stream) -> list[Begun]:
+        """The blocks in which no decision falls any more; of a tangle that was let go, once an item lies in another."""
+        since = {tangle: stream.open_since(tangle) for tangle in dict.fromkeys(tangle for tangle, _ in self._open)}
+        past = []
+        for tangle, middle in self._open:
+            time = since[tangle]
+            is_left = time is None
+            if time is None:
+                time = self._newest
+            if middle is None or (time is not None and self._middle(time) != middle and (is_left or time > middle)):
+                past.append((tangle, middle))
+        return past
 
     def _warning(self) -> str:
         """That the promise does not hold any more, once."""

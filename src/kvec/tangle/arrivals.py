@@ -86,7 +86,7 @@ class Arrivals:
         tangle.n_arrived += 1
         live.newest, live.newest_arrival = row, arrival
         self._note(live, time, wall)
-        return Booked(item, coded, live, row, position, arrival + tangle.n_passed, gap, tangle_gap)
+        return Booked(item, coded, live, row, position, arrival + tangle.n_passed, gap, tangle_gap, time)
 
     def tidy(self, most: float = math.inf) -> None:
         """Forget the items of tangles that are over, so many at the most."""

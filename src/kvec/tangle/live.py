@@ -89,3 +89,4 @@ class Booked:
     arrival: int  # in its tangle
     gap: float | None  # seconds since the item before in its sequence, and in its tangle; None for the first
     tangle_gap: float | None
+    time: float | None  # at which it counts

@@ -153,6 +153,7 @@ class Decision:
     is_known: bool = True  # False: too unsure, or too unlike the classes that the model knows (docs/unknown.md)
     familiarity: float | None = None  # share of known sequences that are at least as strange, where it was asked for
     began: float | None = field(default=None, compare=False)  # in a stream: the time of its tangle's first item
+    fell: float | None = field(default=None, compare=False)  # in a stream: the time of the last item it was made by
 
     @property
     def id(self) -> str:

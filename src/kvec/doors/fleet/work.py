@@ -65,7 +65,6 @@ class Work:
         self._n_saved = 0  # states of this owner
         self._n_unsaved = 0  # items since the newest of them
         self._saved_at = time.monotonic()
-        self._newest: float | None = None  # time of the newest item
         self._wall = 0.0  # when the server took the newest message
         self._reply = ""  # to acknowledge the newest item with
         self.position = 0
@@ -196,10 +195,8 @@ class Work:
             return
         self._tally.items += len(items)
         decisions = self._fed(items)
-        if items:
-            self._newest = items[-1][1].time
-            if self._watcher is not None:
-                self._watcher.arrived([item for _, item in items])
+        if items and self._watcher is not None:
+            self._watcher.arrived([item for _, item in items])
         await self._send(decisions)
 
     def _fed(self, items: Sequence[tuple[float, Item]]) -> list[Decision]:
@@ -220,7 +217,7 @@ class Work:
         n_sent = await self._sink.send(rows)
         self._tally.decisions += n_sent
         self._tally.again += len(rows) - n_sent
-        if self._watcher is not None and (warning := self._watcher.observe(decisions, self._newest)):
+        if self._watcher is not None and (warning := self._watcher.observe(decisions)):
             say(f"partition {self.number}: {warning}")
 
     def _letter(self, one: Message, problem: DataError) -> bytes:
