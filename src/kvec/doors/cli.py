@@ -166,7 +166,8 @@ def evaluate(
     from kvec.doors.sources import read_by_schema, take_part
     from kvec.estimator import load
 
-    loaded = load(model, device, target_of(at))
+    target = target_of(at)
+    loaded = load(model, device, target)
     table = read_by_schema(data, loaded.model_.schema, labels)
     require_truth(table)
     warn_of(table)
@@ -177,7 +178,7 @@ def evaluate(
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
     seen = None if training is None else loaded.tangles(training, retangle)
-    evaluations = evaluate_model(loaded, tangles, scores, seen)
+    evaluations = evaluate_model(loaded, tangles, scores, seen, target)
     doubts = flattering(table.frame, loaded.model_, data, part)
     deployed = loaded.deployed()
     told = (*promise_lines(deployed), *unknown_lines(deployed.unknown))
