@@ -65,16 +65,27 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
 def _costs(path: Path) -> dict[str, dict[str, float]]:
     """What each error costs, by true and decided class, from a table."""
     try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            reader = csv.DictReader(lines)
-            if reader.fieldnames != COLUMNS:
-                raise DataError(f"{path}: its columns are not {', '.join(COLUMNS)}")
-            costs: dict[str, dict[str, float]] = {}
-            for number, row in enumerate(reader, 1):
-                try:
-                    costs.setdefault(row["true"], {})[row["decided"]] = float(row["cost"])
-                except (TypeError, ValueError):
-                    raise DataError(f"{path}, row {number}: cost is {row['cost'] or ''!r}; write a number") from None
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if any(map(str.strip, row))]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not a text file'}") from None
+    if not rows or rows[0] != COLUMNS:
+        found = f"are {', '.join(rows[0])}" if rows else "are missing"
+        raise DataError(f"{path}: its columns {found}; write {', '.join(COLUMNS)}")
+    if len(rows) == 1:
+        raise DataError(f"{path}: holds no row below its heading, so no error would cost anything")
+    costs: dict[str, dict[str, float]] = {}
+    first: dict[tuple[str, str], int] = {}
+    for number, row in enumerate(rows[1:], 1):
+        if len(row) != len(COLUMNS):
+            raise DataError(f"{path}, row {number}: holds {len(row)} cells, not {len(COLUMNS)}")
+        true, decided, cost = row
+        if (before := first.setdefault((true, decided), number)) != number:
+            raise DataError(
+                f"{path}, rows {before} and {number}: both say what {decided!r} costs for {true!r}; keep one"
+            )
+        try:
+            costs.setdefault(true, {})[decided] = float(cost)
+        except ValueError:
+            raise DataError(f"{path}, row {number}: cost is {cost!r}; write a number") from None
     return costs
