@@ -16,7 +16,7 @@ import typer
 from typer import Argument, Option
 
 from kvec import __version__
-from kvec.doors.dialing import At, target_of
+from kvec.doors.dialing import At, load_at, target_of
 from kvec.doors.flags import SchemaFlags, with_schema_flags
 from kvec.doors.flink_command import flink
 from kvec.doors.flows_command import flows
@@ -164,10 +164,9 @@ def evaluate(
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
-    from kvec.estimator import load
 
     target = target_of(at)
-    loaded = load(model, device, target)
+    loaded = load_at(model, device, target)
     table = read_by_schema(data, loaded.model_.schema, labels)
     require_truth(table)
     warn_of(table)
@@ -227,10 +226,9 @@ def decide(
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema
-    from kvec.estimator import load
     from kvec.read.rows import labels_source
 
-    loaded = load(model, device, target_of(at))
+    loaded = load_at(model, device, target_of(at))
     require_place(output, inputs=(labels_source(data, loaded.model_.schema, labels_optional=True),))
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
@@ -271,10 +269,9 @@ def explain(
 
     require_place(picture, (".svg", ".png"), (data,))
     from kvec.doors.sources import read_by_schema
-    from kvec.estimator import load
     from kvec.report.text import explanation_text
 
-    loaded = load(model, device, target_of(at))
+    loaded = load_at(model, device, target_of(at))
     explanation = loaded.explain(read_by_schema(data, loaded.model_.schema), key, tangle, sequence)
     if picture is not None:
         from kvec.report.canvas import save

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from kvec.decide.targets import hints
 from kvec.doors.messages import say
 from kvec.words.errors import DataError, SettingError
 
@@ -23,6 +24,9 @@ At = Annotated[
         show_default=False,
     ),
 ]
+if TYPE_CHECKING:
+    from kvec.estimator import KVEC
+
 COLUMNS = ["true", "decided", "cost"]
 
 
@@ -48,18 +52,17 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
                 f"{table}"
             ) from None
-    waits = any(target.get(cost) for cost in ("cost_per_item", "cost_per_second"))
-    if waits and not target.get("cost_per_error"):
-        say(
-            "errors cost nothing here, so one item of each sequence is read; say what they cost too, as in "
-            "cost_per_error=1,cost_per_item=0.01"
-        )
-    if target.get("cost_per_error") and not waits:
-        say(
-            "waiting costs nothing here, so sequences are read for as long as it helps, mostly to their end; say what "
-            "it costs too, as in cost_per_error=1,cost_per_item=0.01"
-        )
+    for hint in hints(target):
+        say(hint)
     return target
+
+
+def load_at(path: Path, device: str, target: Mapping[str, Any]) -> KVEC:
+    """A saved model at the operating point that meets a target, whose hints were said when it was read."""
+    from kvec.estimator import load
+
+    model = load(path, device)
+    return model.aimed(target) if target else model
 
 
 def _costs(path: Path) -> dict[str, dict[str, float]]:
