@@ -346,4 +346,6 @@ def test_a_stream_refuses_a_threshold_for_which_nothing_was_settled(
 ) -> None:
     words = ["stream", str(place / "model"), str(place / "newer.parquet"), "--at", "unknown_below=0.1"]
     assert run([*words, "--threshold", "0.3"]) == 2
-    assert "turn the model itself to another threshold" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "turn the model itself to another threshold" in said
+    assert said.endswith("or --at unknown_below=0.1,threshold=0.3\n")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kvec.decide.dial import LEAST, MOST
 from kvec.words.errors import SettingError
 from kvec.words.plain import meant, require_known
 
@@ -114,4 +115,5 @@ def _matrix(given: Any, classes: Sequence[str]) -> npt.NDArray[np.float64]:
 
 def _require_number(given: Any, name: str) -> None:
     if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not np.isfinite(given):
-        raise SettingError(f"{name} is {given!r:.40}; write a number")
+        where = f" between {LEAST:g} and {MOST:g}" if name == "delay_cost" else ""
+        raise SettingError(f"{name} is {given!r:.40}; write a number{where}")

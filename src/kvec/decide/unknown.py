@@ -73,12 +73,14 @@ class Unknown:
 
     def asked(self, words: Mapping[str, Any]) -> Unknown:
         """The same with other words; what makes no sense is refused."""
+        if (at_halts := words.get("abstain_at_halts", 0)) not in (0, 1):
+            raise SettingError(f"abstain_at_halts is {at_halts!r:.40}; it can be 1 (yes) or 0 (no)")
         for name in words:
             if not 0 <= words[name] <= 1:
                 raise SettingError(f"{name} is {words[name]:g}; it must lie between 0 and 1")
+        if words.get("abstain_below") == 0:
+            words = {"abstain_at_halts": 0, **words}
         new = replace(self, **words)
-        if new.abstain_at_halts not in (0, 1):
-            raise SettingError(f"abstain_at_halts is {new.abstain_at_halts:g}; it can be 1 (yes) or 0 (no)")
         if new.abstain_at_halts and not new.abstain_below:
             raise SettingError("abstain_at_halts needs a confidence; say abstain_below too, as in abstain_below=0.6")
         return replace(new, abstain_at_halts=bool(new.abstain_at_halts))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from kvec.decide.targets import hints
 from kvec.doors.messages import say
 from kvec.words.errors import DataError, SettingError
 
@@ -52,6 +51,8 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
                 f"{table}"
             ) from None
+    from kvec.decide.targets import hints
+
     for hint in hints(target):
         say(hint)
     return target
