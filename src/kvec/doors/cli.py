@@ -161,6 +161,7 @@ def evaluate(
     require_place(report, (".html", ".htm"), (data, labels))
     from kvec.doors.doubts import flattering, unknown_values, unlike_streams
     from kvec.doors.measuring import dial_of, evaluate_model, report_evaluation, require_truth, to_json
+    from kvec.doors.newcomers import new_alone, new_alone_text, only_new, require_known_class
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
@@ -174,8 +175,20 @@ def evaluate(
     if part is not None:
         table, training = take_part(table, loaded.model_.split, part, model)
     tangles = loaded.tangles(table, retangle)
+    new = only_new(loaded, tangles)
+    if not loaded.model_.unknown.is_asked:
+        require_known_class(loaded, tangles, data, "there is nothing to compare with")
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
+    if new:
+        measured = new_alone(loaded, tangles, scores, new)
+        if report is not None:
+            say(f"{report} is not written: there is no accuracy to report")
+        if as_json:
+            _print_json(measured)
+        else:
+            print(new_alone_text(measured))
+        return
     seen = None if training is None else loaded.tangles(training, retangle)
     evaluations = evaluate_model(loaded, tangles, scores, seen, target)
     doubts = flattering(table.frame, loaded.model_, data, part)

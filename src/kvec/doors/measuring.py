@@ -82,13 +82,7 @@ class Evaluation:
 
     def notes(self) -> list[str]:
         """What must be known beside the figures, a sentence each."""
-        found = []
-        named = np.unique(self.traces.decided(stop_at_threshold(self.traces, self.threshold))[0])
-        if len(named) == 1 and len(np.unique(self.traces.truth)) > 1:
-            found.append(
-                f"the model names every sequence {self.classes[named[0]]!r} "
-                "(HM rewards an early guess of the most frequent class)"
-            )
+        found = one_for_all(self.traces, self.threshold, self.classes)
         new = self.without_repeats
         if new is not None and new.n_keys < self.halting.n_keys:
             found.append(
@@ -98,10 +92,8 @@ class Evaluation:
         if self.n_missing:
             found.append(f"left out: {_sequences(self.n_missing)} without a label")
         if self.n_new:
-            names = ", ".join(repr(name) for name in list(self.new_classes)[:FEW])
-            more = f" and {len(self.new_classes) - FEW:,} more" if len(self.new_classes) > FEW else ""
             found.append(
-                f"left out: {_sequences(self.n_new)} of classes new to the model ({names}{more}); "
+                f"left out: {_sequences(self.n_new)} of classes new to the model ({named(list(self.new_classes))}); "
                 f"with them counted as wrong, accuracy is {self.accuracy_with_new:.4f}"
             )
         if self.n_new and self.is_known is not None:
@@ -199,7 +191,7 @@ def evaluate_model(
             summarise_stops(traces, stop, len(classes), draws=0)
             for stop in (stop_at_fixed(traces, fixed_n), traces.length)
         )
-        n_missing, new_classes, of_new = _left_out(tangles, label, known)
+        n_missing, new_classes, of_new = left_out(tangles, label, known)
         costs = None
         if column == 0 and target and set(target) & set(COSTS):
             held, aims = Held.of(held_out(tangles, scores)), with_classes(target, classes)
@@ -266,7 +258,27 @@ def validation_traces(trained: Trained, column: int = 0) -> Traces:
     return _chosen(every, truth >= 0)
 
 
-def _left_out(tangles: Tangles, label: str, known: Bools) -> tuple[int, dict[str, int], Ints]:
+def one_for_all(traces: Traces, threshold: float, classes: Sequence[str]) -> list[str]:
+    """A sentence where sequences of several classes are all named the same."""
+    decided = np.unique(traces.decided(stop_at_threshold(traces, threshold))[0])
+    if len(decided) != 1 or len(np.unique(traces.truth)) < 2:
+        return []
+    return [
+        f"the model names every sequence {classes[decided[0]]!r} (HM rewards an early guess of the most frequent class)"
+    ]
+
+
+def named(classes: Sequence[str]) -> str:
+    """The first of some classes, and how many more there are.
+
+    >>> named(["chat", "game"]), named(list("abcdefg"))
+    ("'chat', 'game'", "'a', 'b', 'c', 'd', 'e' and 2 more")
+    """
+    more = f" and {len(classes) - FEW:,} more" if len(classes) > FEW else ""
+    return ", ".join(map(repr, classes[:FEW])) + more
+
+
+def left_out(tangles: Tangles, label: str, known: Bools) -> tuple[int, dict[str, int], Ints]:
     """How many sequences have no label; the labels that the model does not know, the most frequent first; their own."""
     which = np.flatnonzero(~known)
     left_out = tangles.sequences.first[which]

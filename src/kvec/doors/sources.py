@@ -83,10 +83,12 @@ def _passed_by(problem: str) -> None:
     say(f"warning: passed over: {problem}")
 
 
-def take_part(table: Table, split: dict[str, Any] | None, part: str, model: Path) -> tuple[Table, Table | None]:
+def take_part(
+    table: Table, split: dict[str, Any] | None, part: str, model: Path, do: str = "evaluate"
+) -> tuple[Table, Table | None]:
     """One part of the data a model was trained on, and the training part to compare it with, unless it is that."""
     if split is None:
-        raise ModelError(f"{model} was trained on separate files, so it knows no parts; evaluate those files instead")
+        raise ModelError(f"{model} was trained on separate files, so it knows no parts; {do} those files instead")
     found = Split.from_dict(split)
     chosen = replace(table, frame=found.part(table.frame, part))
     return chosen, None if part == "train" else replace(table, frame=found.part(table.frame, "train"))
