@@ -201,6 +201,7 @@ def test_every_word_means_the_same_to_every_command(
         assert run(["evaluate", str(model), data, "--json", *at]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["delay_cost"] is None) == (kind == "plain")
+        assert ("cost" in found) == ("cost_per" in word)
         counts = [n for _, n in decided["decide"].values()]
         assert found["mean_n_observed"] == pytest.approx(sum(counts) / len(counts)), word
         assert run(["explain", str(model), data, "--key", key, "--json", *at]) == 0

@@ -74,7 +74,7 @@ class Unknown:
     def asked(self, words: Mapping[str, Any]) -> Unknown:
         """The same with other words; what makes no sense is refused."""
         if (at_halts := words.get("abstain_at_halts", 0)) not in (0, 1):
-            raise SettingError(f"abstain_at_halts is {at_halts!r:.40}; it can be 1 (yes) or 0 (no)")
+            raise SettingError(f"abstain_at_halts is {at_halts:g}; it can be 1 (yes) or 0 (no)")
         for name in words:
             if not 0 <= words[name] <= 1:
                 raise SettingError(f"{name} is {words[name]:g}; it must lie between 0 and 1")
