@@ -21,7 +21,7 @@ from kvec.decide.halting import decision_table, decisions, first_halts, judged
 from kvec.decide.replaying import dropped_items, score_table
 from kvec.decide.scores import Scores
 from kvec.decide.stream import Stream
-from kvec.decide.targets import Target
+from kvec.decide.targets import Target, require_mapping, warn_of_costs
 from kvec.decide.unknown import settle
 from kvec.learn.display import TrainingDisplay
 from kvec.learn.fitting import Pretrained, Progress, fit_material, fit_model
@@ -253,13 +253,8 @@ class KVEC:
         `abstain_at_halts=True` also those that halt; `at(unknown_below=0.05)` those that are stranger than all but 5 %
         of the validation sequences. These words may go with a target or alone.
         """
-        trained = self._trained()
-        turned = self.__sklearn_clone__()
-        classes = trained.vocabulary.labels[0]
-        point, unknown = settle(
-            target, trained.validation, trained.operating_point, trained.unknown, classes, trained.config
-        )
-        turned.model_ = replace(trained.turned(point), unknown=unknown)
+        turned = self.aimed(target)
+        warn_of_costs(target)
         return turned
 
     def stream(self, threshold: float | None = None, **limits: Any) -> Stream:
@@ -281,6 +276,17 @@ class KVEC:
     def classes_(self) -> npt.NDArray[np.str_]:
         """The class names of the first label column, in the order of `predict_proba`."""
         return np.array(self.model_.vocabulary.labels[0])
+
+    def aimed(self, target: Target) -> KVEC:
+        """As `at`, without the warnings."""
+        trained = self._trained()
+        turned = self.__sklearn_clone__()
+        classes = trained.vocabulary.labels[0]
+        point, unknown = settle(
+            target, trained.validation, trained.operating_point, trained.unknown, classes, trained.config
+        )
+        turned.model_ = replace(trained.turned(point), unknown=unknown)
+        return turned
 
     def tangles(self, data: Any, retangle: bool = True) -> Tangles:
         """Read data as the model's schema has it; without `retangle`, in the tangles in which it comes."""
@@ -362,10 +368,15 @@ class KVEC:
 
 def load(path: str | Path, device: str = "auto", at: Target | None = None) -> KVEC:
     """Load a saved model, at the operating point that meets a target; executes nothing of what it reads."""
+    require_mapping(at or {})
     trained = load_model(path)
     model = KVEC.from_config(trained.config, schema=trained.schema, device=device)
     model.model_ = trained
-    return model.at(**at) if at else model
+    if not at:
+        return model
+    turned = model.aimed(at)
+    warn_of_costs(at)
+    return turned
 
 
 def _ids() -> pl.Expr:

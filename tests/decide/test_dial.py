@@ -1,4 +1,6 @@
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,6 +124,32 @@ def test_errors_may_cost_by_class(model: KVEC, held: Held) -> None:
         model.at(cost_per_error={"mail": {"web": 1.0}})
     with pytest.raises(SettingError, match=r"give a number, or \{true class: \{decided class: cost\}\}"):
         model.at(cost_per_error={"web": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ({"cost_per_error": 1.0}, "waiting costs nothing here"),
+        ({"cost_per_error": {"scan": {"web": 1.0}}, "cost_per_item": 0}, "waiting costs nothing here"),
+        ({"cost_per_item": 0.01}, "errors cost nothing here"),
+        ({"cost_per_error": {}, "cost_per_item": 0.01}, "errors cost nothing here"),
+        ({"cost_per_error": {"scan": {}}, "cost_per_second": 0.01}, "errors cost nothing here"),
+        ({"cost_per_error": {"scan": {"web": 0}}, "cost_per_item": 0.01}, "errors cost nothing here"),
+    ],
+)
+def test_costs_that_leave_something_out_are_warned_of(model: KVEC, tmp_path: Path, target: Any, says: str) -> None:
+    with pytest.warns(UserWarning, match=says) as told:
+        model.at(**target)
+    assert [one.filename for one in told] == [__file__]
+    model.save(tmp_path / "model")
+    with pytest.warns(UserWarning, match=says) as told:
+        load(tmp_path / "model", at=target)
+    assert [one.filename for one in told] == [__file__]
+
+
+def test_a_target_without_a_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"at is 'threshold=.3'; give targets by name, as in {'threshold': 0.3}"):
+        load(tmp_path, at="threshold=.3")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

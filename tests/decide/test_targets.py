@@ -33,6 +33,7 @@ def held(halt: list[list[float]], **changes: Any) -> Held:
         ({"earliness": True}, "earliness is True; write a number"),
         ({"cost_per_item": float("inf")}, "cost_per_item is inf; write a number"),
         ({"cost_per_error": 1, "cost_per_item": float("nan")}, "cost_per_item is nan; write a number"),
+        ({"delay_cost": float("inf")}, "delay_cost is inf; write a number between 0.02 and 50"),
         ({"threshold": float("nan")}, "threshold is nan; write a number"),
         ({"cost_per_error": 1.0, "cost_per_item": -1}, "costs must be numbers from 0 on"),
         ({"cost_per_error": np.zeros((2, 2))}, "one of them above 0"),

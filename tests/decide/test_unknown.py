@@ -114,6 +114,10 @@ def test_words_go_with_a_target_or_alone() -> None:
     assert later[1].unknown_below == 0.1, "another point keeps the words"
     assert later[1].to_plain()["typical"] != both[1].to_plain()["typical"], "but not what is usual there"
     assert not settled({"unknown_below": 0, "abstain_below": 0}, both[1])[1].is_asked
+    halts = settled({"abstain_below": 0.6, "abstain_at_halts": 1, "unknown_below": 0.1}, Unknown())[1]
+    off = settled({"unknown_below": 0, "abstain_below": 0}, halts)[1]
+    assert not off.is_asked and not off.abstain_at_halts, "without a confidence nothing is asked of halts"
+    assert settled({"abstain_below": 0.7}, halts)[1].abstain_at_halts
     assert parted({"earliness": 0.1, "abstain_below": 0.5}) == ({"earliness": 0.1}, {"abstain_below": 0.5})
     drops = Config().override(["training.objective=expected", "deciding.after_halt=drop"])
     assert settle({"abstain_below": 0.6}, kept, POINT, Unknown(), classes, drops)[1].is_asked, "it is not turned"
@@ -125,6 +129,8 @@ def test_words_go_with_a_target_or_alone() -> None:
         ({"abstain_below": 1.5}, "abstain_below is 1.5; it must lie between 0 and 1"),
         ({"unknown_below": -0.1}, "must lie between 0 and 1"),
         ({"abstain_at_halts": 0.5, "abstain_below": 0.5}, r"it can be 1 \(yes\) or 0 \(no\)"),
+        ({"abstain_at_halts": 2, "abstain_below": 0.5}, r"abstain_at_halts is 2; it can be 1 \(yes\) or 0 \(no\)"),
+        ({"abstain_at_halts": 1, "abstain_below": 0}, "say abstain_below too"),
         ({"abstain_at_halts": 1}, "say abstain_below too"),
         ({"unknown_below": 0.01}, "needs 99 labelled validation sequences; the model keeps 60, enough for 0.016"),
     ],

@@ -17,6 +17,8 @@ from tests.doors.made import FLAGS, TINY, Trained
 
 from kvec.doors.cli import run
 from kvec.learn import display, trainer
+from kvec.read.rows import read_table
+from kvec.words.errors import DataError
 
 Refused = Callable[..., str]
 HEADER = "tangle,key,time,size,label"
@@ -90,7 +92,15 @@ def test_unknown_columns_and_entries_in_the_toml(tmp_path: Path, refused: Refuse
     items = table(tmp_path, *ROWS)
     beside = tmp_path / "items.toml"
     beside.write_text('key = "key"\nvalues = ["size", "weight"]\n')
-    assert "no column 'weight'" in refused("inspect", items)
+    line = refused("inspect", items)
+    assert "no column 'weight'" in line and line.endswith(f"; the schema is from {beside}")
+    with pytest.raises(DataError, match=r"no column 'weight'.*; the schema is from") as told:
+        read_table(items)
+    assert str(told.value).endswith(str(beside)) and str(told.value).count(str(beside)) == 1
+    assert "the schema is from" not in refused("inspect", items, "--values", "heft"), "that was said by a flag"
+    (tmp_path / "kvec.toml").write_text('key = "key"\nvalues = ["size", "weight"]\n')
+    beside.unlink()
+    assert refused("inspect", items).endswith(f"; the schema is from {tmp_path / 'kvec.toml'}")
     beside.write_text('key = "key"\nkeys = "key"\n')
     assert "unknown entry 'keys'" in refused("inspect", items)
     assert str(beside) in refused("inspect", items)

@@ -128,9 +128,27 @@ def test_a_model_that_says_the_same_of_all(model: kvec.KVEC, trained: Trained) -
     assert "names every sequence" not in alone.to_text(), "where there is one class, that is no fault"
 
 
+def test_what_sequences_cost_is_told_where_costs_are_given(model: kvec.KVEC, trained: Trained) -> None:
+    tangles = model.tangles(trained.items)
+    scores = model.scores(tangles)
+    (plain,) = evaluate_model(model, tangles, scores, target={"earliness": 0.5, "abstain_below": 0.1})
+    assert "cost" not in plain.to_text() and "cost" not in plain.to_dict() and "cost" not in plain.to_dict()["fixed_n"]
+    (found,) = evaluate_model(model, tangles, scores, target={"cost_per_error": 2.0, "cost_per_item": 0.1})
+    told, summaries = found.to_dict(), (found.halting, found.fixed, found.whole)
+    wanted = [2 * (1 - each.accuracy) + 0.1 * each.mean_n_observed for each in summaries]
+    assert [told["cost"], told["fixed_n"]["cost"], told["end_cost"]] == pytest.approx(wanted)
+    lines = [line.split() for line in found.to_text().splitlines()]
+    top = next(i for i, words in enumerate(lines) if words[-1:] == ["cost"])
+    assert [words[-1] for words in lines[top + 2 : top + 5]] == [f"{cost:.4g}" for cost in wanted]
+    dear = {true: {other: 3.0 for other in found.classes if other != true} for true in found.classes}
+    (by_class,) = evaluate_model(model, tangles, scores, target={"cost_per_error": dear})
+    assert by_class.to_dict()["end_cost"] == pytest.approx(3 * (1 - found.whole.accuracy))
+
+
 def test_the_names_in_json_are_those_that_are_promised(model: kvec.KVEC, trained: Trained) -> None:
     record = Path(__file__).parents[2] / "docs" / "decisions" / "0002-what-an-evaluation-shows.md"
     _, _, promised = record.read_text(encoding="utf-8").partition("The names in its JSON are fixed")
     tangles = model.tangles(trained.items)
-    (found,) = evaluate_model(model, tangles, model.scores(tangles), training=part(model, trained, "train"))
+    training, costs = part(model, trained, "train"), {"cost_per_error": 1.0}
+    (found,) = evaluate_model(model, tangles, model.scores(tangles), training, costs)
     assert set(re.findall(r"`(\w+)`", promised)) == set(to_json([found, found]))

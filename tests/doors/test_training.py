@@ -82,3 +82,16 @@ def test_keys_without_a_label_are_context(objective: str, tmp_path: Path, capsys
     loaded = load(model).model_
     assert loaded.about["train_sequences"] == 64 and (loaded.validation["labels"] < 0).sum() == 2
     assert load(model).at(earliness=1.0).model_.threshold >= 0
+
+
+def test_a_model_that_names_one_class_only_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = demo_traffic(20, seed=5, keys=4)
+    for name, flat in (("flat", True), ("plain", False)):
+        told = items.with_columns(size=pl.lit(1), direction=pl.lit("up")) if flat else items
+        told.write_parquet(tmp_path / f"{name}.parquet")
+        words = [*FLAGS, *TINY[:-1], "1" if flat else "8", "-o", str(tmp_path / name)]
+        assert run(["train", str(tmp_path / f"{name}.parquet"), *words, "--quiet"]) == 0
+        said = "warning: on validation the model names every sequence" in capsys.readouterr().err
+        assert said is flat
+        found = load(tmp_path / name).predict(told)
+        assert (len(set(found)) == 1) is flat

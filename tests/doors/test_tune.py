@@ -5,6 +5,7 @@ from statistics import median
 
 import polars as pl
 import pytest
+from tests.decide.made_promise import promise
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.readiness import TRIGGERS
@@ -200,6 +201,7 @@ def test_every_word_means_the_same_to_every_command(
         assert run(["evaluate", str(model), data, "--json", *at]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["delay_cost"] is None) == (kind == "plain")
+        assert ("cost" in found) == ("cost_per" in word)
         counts = [n for _, n in decided["decide"].values()]
         assert found["mean_n_observed"] == pytest.approx(sum(counts) / len(counts)), word
         assert run(["explain", str(model), data, "--key", key, "--json", *at]) == 0
@@ -346,4 +348,79 @@ def test_a_stream_refuses_a_threshold_for_which_nothing_was_settled(
 ) -> None:
     words = ["stream", str(place / "model"), str(place / "newer.parquet"), "--at", "unknown_below=0.1"]
     assert run([*words, "--threshold", "0.3"]) == 2
-    assert "turn the model itself to another threshold" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "turn the model itself elsewhere" in said
+    assert said.endswith("with model.at or --at unknown_below=0.1,threshold=0.3\n")
+
+
+@pytest.fixture(scope="module")
+def worms(place: Path) -> Path:
+    """Sequences of a class that the model does not know."""
+    demo_traffic(12, seed=5).with_columns(label=pl.lit("worm")).write_parquet(place / "worms.parquet")
+    return place / "worms.parquet"
+
+
+def test_classes_that_are_all_new_are_named(place: Path, worms: Path, refused: Callable[..., str]) -> None:
+    for command, so in (("tune", "nothing to tune on"), ("evaluate", "nothing to compare with")):
+        line = refused(command, place / "model", worms, *(("-o", place / "never") if command == "tune" else ()))
+        assert f"the model knows none of the classes in it ('worm'), so there is {so}; it knows" in line
+        assert "'scan'" in line
+
+
+def test_of_new_classes_alone_the_unknown_are_counted(
+    place: Path, worms: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--at", "abstain_below=1,abstain_at_halts=1"]
+    assert run(["evaluate", str(place / "model"), str(worms), *at]) == 0
+    assert "unknown: 100.0 % of the 72 sequences" in capsys.readouterr().out
+    assert run(["evaluate", str(place / "model"), str(worms), "--at", "unknown_below=0.2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    decided = load(place / "model", at={"unknown_below": 0.2}).decide(worms)
+    assert found["n_new_unknown"] == sum(not one.is_known for one in decided)
+    assert (found["new_classes"], found["n_new_labels"], found["n_keys"]) == ({"worm": 72}, 72, 0)
+
+
+def test_few_sequences_are_too_few_for_any_trigger(place: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    demo_traffic(5, seed=7).write_parquet(tmp_path / "few.parquet")
+    line = refused("tune", place / "model", tmp_path / "few.parquet", "-o", tmp_path / "tuned")
+    assert line.endswith("30 labelled sequences are too few to tune on; give 40 or more")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--abstain-below", "2"), "abstain_below is 2; it must lie between 0 and 1"),
+        (("--abstain-at-halts",), "say abstain_below too"),
+        (("--unknown-below", ".0001"), "needs 9,999 labelled sequences; there are 180, enough for 0.0055"),
+        (("--at", "earliness=7"), "at most 1"),
+        (("--abstain-below", ".6", "--at", "abstain_below=.7"), "given twice, in --at and as --abstain-below; choose"),
+        (("--unknown-below", ".6", "--at", "unknown_below=.6"), "given twice, in --at and as --unknown-below; choose"),
+    ],
+)
+def test_words_that_no_tuning_can_keep_are_refused_before_the_work(
+    place: Path, words: tuple[str, ...], says: str, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvec.doors.tuning.score_table", lambda *_: pytest.fail("it was at work already"))
+    assert says in refused("tune", place / "model", place / "newer.parquet", "-o", place / "never", *words)
+
+
+def test_a_model_of_separate_files_has_no_test_part(place: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    model = load(place / "model")
+    model.model_.split = None
+    model.save(tmp_path / "apart")
+    line = refused("tune", tmp_path / "apart", place / "newer.parquet", "-o", tmp_path / "tuned", "--split", "test")
+    assert line.endswith("so it knows no parts; give those files instead")
+    line = refused("evaluate", tmp_path / "apart", place / "newer.parquet", "--split", "test")
+    assert line.endswith("so it knows no parts; evaluate those files instead")
+
+
+def test_tuning_makes_a_promise_void_and_says_so(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = load(place / "model")
+    point, made = model.model_.operating_point.to_dict(), model.deployed().hash
+    model.model_.promise = promise(operating_point=point, model=made)
+    model.save(tmp_path / "promised")
+    tune = ["tune", str(tmp_path / "promised"), str(place / "newer.parquet"), "-o", str(tmp_path / "tuned")]
+    assert run([*tune, "--trigger", "calibrated"]) == 0
+    assert "is void: it was made for" in capsys.readouterr().err

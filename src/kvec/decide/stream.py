@@ -375,10 +375,10 @@ def _precision(dtype: npt.DTypeLike) -> np.dtype[Any]:
 def _threshold(model: Deployed, given: float | None) -> float:
     if given is not None and not 0 <= given <= 1:
         raise SettingError(f"the threshold is {given}; it must lie between 0 and 1")
-    if given not in (None, model.threshold) and model.unknown.unknown_below:
+    if given not in (None, model.threshold) and (asked := model.unknown.unknown_below):
         raise SettingError(
-            f"unknown_below was settled for θ = {model.threshold:.4g}; turn the model itself to another threshold: "
-            f"model.at(threshold={given:g}), or --at threshold={given:g}"
+            f"unknown_below was settled for θ = {model.threshold:.4g}; turn the model itself elsewhere, with "
+            f"model.at or --at unknown_below={asked:g},threshold={given:g}"
         )
     return model.threshold if given is None else given
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kvec.decide.dial import LEAST, MOST
 from kvec.words.errors import SettingError
 from kvec.words.plain import meant, require_known
 
@@ -36,6 +38,45 @@ def require_target(target: Target) -> None:
     for name in ("earliness", "accuracy"):
         if name in target and not 0 < target[name] <= 1:
             raise SettingError(f"{name} is {target[name]:g}; it must lie above 0 and be at most 1")
+
+
+def require_mapping(target: Any) -> None:
+    """Refuse a target that is not named, such as the text of --at."""
+    if not isinstance(target, Mapping):
+        raise SettingError(f"at is {target!r:.40}; give targets by name, as in {{'threshold': 0.3}}")
+
+
+def hints(target: Target) -> list[str]:
+    """What costs leave out, where that settles the point by itself.
+
+    >>> [hint.split(" here")[0] for hint in hints({"cost_per_error": {"a": {"b": 0}}, "cost_per_item": 0.01})]
+    ['errors cost nothing']
+    """
+    errs = _costs_something(target.get("cost_per_error", 0.0))
+    waits = any(_costs_something(target.get(name, 0.0)) for name in COSTS[1:])
+    if waits and not errs:
+        return [
+            "errors cost nothing here, so one item of each sequence is read; say what they cost too, as in "
+            "cost_per_error=1,cost_per_item=0.01"
+        ]
+    if errs and not waits:
+        return [
+            "waiting costs nothing here, so sequences are read for as long as it helps, mostly to their end; say what "
+            "it costs too, as in cost_per_error=1,cost_per_item=0.01"
+        ]
+    return []
+
+
+def warn_of_costs(target: Target) -> None:
+    """Warn who called the caller of what costs leave out."""
+    for hint in hints(target):
+        warnings.warn(hint, stacklevel=3)
+
+
+def _costs_something(cost: Any) -> bool:
+    if isinstance(cost, Mapping):
+        return any(map(_costs_something, cost.values()))
+    return bool(np.any(cost))
 
 
 def with_classes(target: Target, classes: Sequence[str]) -> Target:
@@ -74,4 +115,5 @@ def _matrix(given: Any, classes: Sequence[str]) -> npt.NDArray[np.float64]:
 
 def _require_number(given: Any, name: str) -> None:
     if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not np.isfinite(given):
-        raise SettingError(f"{name} is {given!r:.40}; write a number")
+        where = f" between {LEAST:g} and {MOST:g}" if name == "delay_cost" else ""
+        raise SettingError(f"{name} is {given!r:.40}; write a number{where}")

@@ -73,15 +73,25 @@ class Unknown:
 
     def asked(self, words: Mapping[str, Any]) -> Unknown:
         """The same with other words; what makes no sense is refused."""
+        if (at_halts := words.get("abstain_at_halts", 0)) not in (0, 1):
+            raise SettingError(f"abstain_at_halts is {at_halts:g}; it can be 1 (yes) or 0 (no)")
         for name in words:
             if not 0 <= words[name] <= 1:
                 raise SettingError(f"{name} is {words[name]:g}; it must lie between 0 and 1")
+        if words.get("abstain_below") == 0:
+            words = {"abstain_at_halts": 0, **words}
         new = replace(self, **words)
-        if new.abstain_at_halts not in (0, 1):
-            raise SettingError(f"abstain_at_halts is {new.abstain_at_halts:g}; it can be 1 (yes) or 0 (no)")
         if new.abstain_at_halts and not new.abstain_below:
             raise SettingError("abstain_at_halts needs a confidence; say abstain_below too, as in abstain_below=0.6")
         return replace(new, abstain_at_halts=bool(new.abstain_at_halts))
+
+    def require_enough(self, n: int, kind: str, have: str, way_out: str = "") -> None:
+        """Refuse a share of strange ones that so few sequences cannot tell."""
+        if self.unknown_below and (least := math.ceil(1 / self.unknown_below) - 1) > n:
+            raise SettingError(
+                f"unknown_below is {self.unknown_below:g}, which needs {least:,} labelled {kind}sequences; {have} "
+                f"{n:,}, enough for {1 / (n + 1):.2g}{way_out}"
+            )
 
     def settled(self, kept: Mapping[str, npt.NDArray[Any]], point: OperatingPoint) -> Unknown:
         """The same with what the kept validation sequences look like where they are decided at this point."""
@@ -90,11 +100,7 @@ class Unknown:
         known = some_of(dict(kept), kept["labels"][:, 0] >= 0)
         held = Held.of(known)
         stops = held.stops(point)
-        if (least := math.ceil(1 / self.unknown_below) - 1) > len(stops):
-            raise SettingError(
-                f"unknown_below is {self.unknown_below:g}, which needs {least:,} labelled validation sequences; the "
-                f"model keeps {len(stops):,}, enough for {1 / (len(stops) + 1):.2g}, and kvec tune can give it others"
-            )
+        self.require_enough(len(stops), "validation ", "the model keeps", ", and kvec tune can give it others")
         strange, usual = _measured(logs_of(known["classes.0"]), held, stops)
         groups = _groups(np.frexp(stops)[1] - 1, math.ceil(ENOUGH / self.unknown_below))
         return replace(

@@ -16,7 +16,7 @@ import typer
 from typer import Argument, Option
 
 from kvec import __version__
-from kvec.doors.dialing import At, target_of
+from kvec.doors.dialing import At, load_at, target_of
 from kvec.doors.flags import SchemaFlags, with_schema_flags
 from kvec.doors.flink_command import flink
 from kvec.doors.flows_command import flows
@@ -161,12 +161,13 @@ def evaluate(
     require_place(report, (".html", ".htm"), (data, labels))
     from kvec.doors.doubts import flattering, unknown_values, unlike_streams
     from kvec.doors.measuring import dial_of, evaluate_model, report_evaluation, require_truth, to_json
+    from kvec.doors.newcomers import new_alone, new_alone_text, only_new, require_known_class
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
-    from kvec.estimator import load
 
-    loaded = load(model, device, target_of(at))
+    target = target_of(at)
+    loaded = load_at(model, device, target)
     table = read_by_schema(data, loaded.model_.schema, labels)
     require_truth(table)
     warn_of(table)
@@ -174,10 +175,22 @@ def evaluate(
     if part is not None:
         table, training = take_part(table, loaded.model_.split, part, model)
     tangles = loaded.tangles(table, retangle)
+    new = only_new(loaded, tangles)
+    if not loaded.model_.unknown.is_asked:
+        require_known_class(loaded, tangles, data, "there is nothing to compare with")
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
+    if new:
+        measured = new_alone(loaded, tangles, scores, new)
+        if report is not None:
+            say(f"{report} is not written: there is no accuracy to report")
+        if as_json:
+            _print_json(measured)
+        else:
+            print(new_alone_text(measured))
+        return
     seen = None if training is None else loaded.tangles(training, retangle)
-    evaluations = evaluate_model(loaded, tangles, scores, seen)
+    evaluations = evaluate_model(loaded, tangles, scores, seen, target)
     doubts = flattering(table.frame, loaded.model_, data, part)
     deployed = loaded.deployed()
     told = (*promise_lines(deployed), *unknown_lines(deployed.unknown))
@@ -226,10 +239,9 @@ def decide(
     from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema
-    from kvec.estimator import load
     from kvec.read.rows import labels_source
 
-    loaded = load(model, device, target_of(at))
+    loaded = load_at(model, device, target_of(at))
     require_place(output, inputs=(labels_source(data, loaded.model_.schema, labels_optional=True),))
     table = read_by_schema(data, loaded.model_.schema)
     warn_of(table, but_not=("missing labels",))
@@ -270,10 +282,9 @@ def explain(
 
     require_place(picture, (".svg", ".png"), (data,))
     from kvec.doors.sources import read_by_schema
-    from kvec.estimator import load
     from kvec.report.text import explanation_text
 
-    loaded = load(model, device, target_of(at))
+    loaded = load_at(model, device, target_of(at))
     explanation = loaded.explain(read_by_schema(data, loaded.model_.schema), key, tangle, sequence)
     if picture is not None:
         from kvec.report.canvas import save

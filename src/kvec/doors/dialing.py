@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -23,6 +23,9 @@ At = Annotated[
         show_default=False,
     ),
 ]
+if TYPE_CHECKING:
+    from kvec.estimator import KVEC
+
 COLUMNS = ["true", "decided", "cost"]
 
 
@@ -48,33 +51,45 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
                 f"{table}"
             ) from None
-    waits = any(target.get(cost) for cost in ("cost_per_item", "cost_per_second"))
-    if waits and not target.get("cost_per_error"):
-        say(
-            "errors cost nothing here, so one item of each sequence is read; say what they cost too, as in "
-            "cost_per_error=1,cost_per_item=0.01"
-        )
-    if target.get("cost_per_error") and not waits:
-        say(
-            "waiting costs nothing here, so sequences are read for as long as it helps, mostly to their end; say what "
-            "it costs too, as in cost_per_error=1,cost_per_item=0.01"
-        )
+    from kvec.decide.targets import hints
+
+    for hint in hints(target):
+        say(hint)
     return target
+
+
+def load_at(path: Path, device: str, target: Mapping[str, Any]) -> KVEC:
+    """A saved model at the operating point that meets a target, whose hints were said when it was read."""
+    from kvec.estimator import load
+
+    model = load(path, device)
+    return model.aimed(target) if target else model
 
 
 def _costs(path: Path) -> dict[str, dict[str, float]]:
     """What each error costs, by true and decided class, from a table."""
     try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            reader = csv.DictReader(lines)
-            if reader.fieldnames != COLUMNS:
-                raise DataError(f"{path}: its columns are not {', '.join(COLUMNS)}")
-            costs: dict[str, dict[str, float]] = {}
-            for number, row in enumerate(reader, 1):
-                try:
-                    costs.setdefault(row["true"], {})[row["decided"]] = float(row["cost"])
-                except (TypeError, ValueError):
-                    raise DataError(f"{path}, row {number}: cost is {row['cost'] or ''!r}; write a number") from None
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if any(map(str.strip, row))]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not a text file'}") from None
+    if not rows or rows[0] != COLUMNS:
+        found = f"are {', '.join(rows[0])}" if rows else "are missing"
+        raise DataError(f"{path}: its columns {found}; write {', '.join(COLUMNS)}")
+    if len(rows) == 1:
+        raise DataError(f"{path}: holds no row below its heading, so no error would cost anything")
+    costs: dict[str, dict[str, float]] = {}
+    first: dict[tuple[str, str], int] = {}
+    for number, row in enumerate(rows[1:], 1):
+        if len(row) != len(COLUMNS):
+            raise DataError(f"{path}, row {number}: holds {len(row)} cells, not {len(COLUMNS)}")
+        true, decided, cost = row
+        if (before := first.setdefault((true, decided), number)) != number:
+            raise DataError(
+                f"{path}, rows {before} and {number}: both say what {decided!r} costs for {true!r}; keep one"
+            )
+        try:
+            costs.setdefault(true, {})[decided] = float(cost)
+        except ValueError:
+            raise DataError(f"{path}, row {number}: cost is {cost!r}; write a number") from None
     return costs

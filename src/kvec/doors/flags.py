@@ -118,6 +118,12 @@ class SchemaFlags:
         return Schema.from_dict(plain, where="the flags")
 
     @property
+    def entries(self) -> set[str]:
+        """The entries of a schema whose columns were named."""
+        given = {field.name for field in fields(self) if getattr(self, field.name) is not None} - {"labels"}
+        return given | ({"labels"} if self.label is not None else set())
+
+    @property
     def value_names(self) -> list[str]:
         """The value fields that were named."""
         return [name.strip() for name in (self.values or "").split(",") if name.strip()]

@@ -17,6 +17,7 @@ from kvec.decide.checkpoint import Trained
 from kvec.decide.held import held_out, scores_of
 from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.scores import Scores
+from kvec.decide.targets import COSTS, Target, with_classes
 from kvec.doors.promises import promise_lines, unknown_lines
 from kvec.estimator import KVEC
 from kvec.read.table import Table
@@ -53,6 +54,7 @@ class Evaluation:
     delay_cost: float | None = None  # where the model's dial stands, if it has one
     is_known: Bools | None = None  # decisions that say that they know, where some may not
     n_new_unknown: int = 0  # sequences of new classes that are decided as not known
+    costs: tuple[float, float, float] | None = None  # of a sequence: by halting, the fixed rule, at the end
 
     @property
     def without_repeats(self) -> Summary | None:
@@ -80,13 +82,7 @@ class Evaluation:
 
     def notes(self) -> list[str]:
         """What must be known beside the figures, a sentence each."""
-        found = []
-        named = np.unique(self.traces.decided(stop_at_threshold(self.traces, self.threshold))[0])
-        if len(named) == 1 and len(np.unique(self.traces.truth)) > 1:
-            found.append(
-                f"the model names every sequence {self.classes[named[0]]!r} "
-                "(HM rewards an early guess of the most frequent class)"
-            )
+        found = one_for_all(self.traces, self.threshold, self.classes)
         new = self.without_repeats
         if new is not None and new.n_keys < self.halting.n_keys:
             found.append(
@@ -96,10 +92,8 @@ class Evaluation:
         if self.n_missing:
             found.append(f"left out: {_sequences(self.n_missing)} without a label")
         if self.n_new:
-            names = ", ".join(repr(name) for name in list(self.new_classes)[:FEW])
-            more = f" and {len(self.new_classes) - FEW:,} more" if len(self.new_classes) > FEW else ""
             found.append(
-                f"left out: {_sequences(self.n_new)} of classes new to the model ({names}{more}); "
+                f"left out: {_sequences(self.n_new)} of classes new to the model ({named(list(self.new_classes))}); "
                 f"with them counted as wrong, accuracy is {self.accuracy_with_new:.4f}"
             )
         if self.n_new and self.is_known is not None:
@@ -139,6 +133,8 @@ class Evaluation:
                 for name, s in zip(self.classes, scores, strict=True)
             },
         }
+        if self.costs is not None:
+            plain["cost"], plain["fixed_n"]["cost"], plain["end_cost"] = self.costs
         new = self.without_repeats
         return plain if new is None else plain | {"without_repeats": new.to_dict()}
 
@@ -149,12 +145,13 @@ class Evaluation:
             (f"every sequence after {self.fixed_n} item{'s' * (self.fixed_n > 1)}", self.fixed),
             ("every sequence at its end", self.whole),
         ]
+        costs = [()] * len(rules) if self.costs is None else [(f"{cost:.4g}",) for cost in self.costs]
         rows = [
-            (name, f"{s.accuracy:.4f}", f"{s.earliness:.4f}", f"{s.hm:.4f}", f"{s.mean_n_observed:.1f}")
-            for name, s in rules
+            (name, f"{s.accuracy:.4f}", f"{s.earliness:.4f}", f"{s.hm:.4f}", f"{s.mean_n_observed:.1f}", *cost)
+            for (name, s), cost in zip(rules, costs, strict=True)
         ]
-        header = ("decided", "accuracy", "earliness", "HM", "items seen")
-        tables = [str(self.halting), table(rows, header, right=(1, 2, 3, 4))]
+        header = ("decided", "accuracy", "earliness", "HM", "items seen", "cost")[: len(rows[0])]
+        tables = [str(self.halting), table(rows, header, right=(1, 2, 3, 4, 5)[: len(header) - 1])]
         return "\n\n".join([*tables, self.trust.line(), *self.notes()])
 
 
@@ -172,9 +169,12 @@ def require_truth(items: Table) -> None:
 
 
 def evaluate_model(
-    model: KVEC, tangles: Tangles, scores: Scores, training: Tangles | None = None
+    model: KVEC, tangles: Tangles, scores: Scores, training: Tangles | None = None, target: Target | None = None
 ) -> tuple[Evaluation, ...]:
-    """Evaluate every label column; with the training part, tell which sequences it holds identically."""
+    """Evaluate every label column; with the training part, tell which sequences it holds identically.
+
+    Where the target says what costs, so do the rules of the first column.
+    """
     trained = model.model_
     is_new = None if training is None else is_new_to(training, tangles)
     found = []
@@ -191,12 +191,19 @@ def evaluate_model(
             summarise_stops(traces, stop, len(classes), draws=0)
             for stop in (stop_at_fixed(traces, fixed_n), traces.length)
         )
-        n_missing, new_classes, of_new = _left_out(tangles, label, known)
+        n_missing, new_classes, of_new = left_out(tangles, label, known)
+        costs = None
+        if column == 0 and target and set(target) & set(COSTS):
+            held, aims = Held.of(held_out(tangles, scores)), with_classes(target, classes)
+            at_point, at_fixed, at_end = (
+                float(held.cost(stop, aims)) for stop in (stops, stop_at_fixed(traces, fixed_n), traces.length)
+            )
+            costs = at_point, at_fixed, at_end
         is_new_here = None if is_new is None else is_new[known]
         n_new_unknown = 0 if sure is None else int((~sure[of_new]).sum())
         found.append(Evaluation(
             label, classes, trained.threshold, traces, n_missing, new_classes, halting, fixed_n, fixed, whole,
-            is_new_here, trained.delay_cost, is_sure, n_new_unknown,
+            is_new_here, trained.delay_cost, is_sure, n_new_unknown, costs,
         ))  # fmt: skip
     return tuple(found)
 
@@ -251,7 +258,27 @@ def validation_traces(trained: Trained, column: int = 0) -> Traces:
     return _chosen(every, truth >= 0)
 
 
-def _left_out(tangles: Tangles, label: str, known: Bools) -> tuple[int, dict[str, int], Ints]:
+def one_for_all(traces: Traces, threshold: float, classes: Sequence[str]) -> list[str]:
+    """A sentence where sequences of several classes are all named the same."""
+    decided = np.unique(traces.decided(stop_at_threshold(traces, threshold))[0])
+    if len(decided) != 1 or len(np.unique(traces.truth)) < 2:
+        return []
+    return [
+        f"the model names every sequence {classes[decided[0]]!r} (HM rewards an early guess of the most frequent class)"
+    ]
+
+
+def named(classes: Sequence[str]) -> str:
+    """The first of some classes, and how many more there are.
+
+    >>> named(["chat", "game"]), named(list("abcdefg"))
+    ("'chat', 'game'", "'a', 'b', 'c', 'd', 'e' and 2 more")
+    """
+    more = f" and {len(classes) - FEW:,} more" if len(classes) > FEW else ""
+    return ", ".join(map(repr, classes[:FEW])) + more
+
+
+def left_out(tangles: Tangles, label: str, known: Bools) -> tuple[int, dict[str, int], Ints]:
     """How many sequences have no label; the labels that the model does not know, the most frequent first; their own."""
     which = np.flatnonzero(~known)
     left_out = tangles.sequences.first[which]

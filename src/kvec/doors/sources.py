@@ -15,7 +15,7 @@ from kvec.read.files import ending
 from kvec.read.packets.learning import read_captures, whole_schema
 from kvec.read.packets.tables import FIELDS, holds_captures
 from kvec.read.ratings import read_movielens
-from kvec.read.rows import find_schema, read_table, schema_beside
+from kvec.read.rows import naming_schema, read_table, schema_beside
 from kvec.read.shards import Shards, open_shards
 from kvec.read.table import Table
 from kvec.tangle.tangling import Split
@@ -33,12 +33,10 @@ def read_by_flags(path: Path, flags: SchemaFlags) -> tuple[Table, str]:
         frame, schema, kind = loaded
         table = read_table(frame, flags.over(schema), labels=flags.labels)
         return replace(table, source=str(path)), kind
-    beside = schema_beside(path)
-    if flags.schema is not None:
-        schema, origin = Schema.from_toml(flags.schema), str(flags.schema)
-    else:
-        schema, origin = find_schema(path) or Schema(), str(beside) if beside else ""
-    return read_table(path, flags.over(schema), labels=flags.labels, kinds=flags.kinds), origin
+    file = flags.schema or schema_beside(path)
+    schema = flags.over(Schema.from_toml(file) if file else Schema())
+    with naming_schema(file, flags.entries):
+        return read_table(path, schema, labels=flags.labels, kinds=flags.kinds), str(file) if file else ""
 
 
 def open_by_flags(path: Path, flags: SchemaFlags) -> tuple[Shards, str]:
@@ -46,7 +44,8 @@ def open_by_flags(path: Path, flags: SchemaFlags) -> tuple[Shards, str]:
     _refuse_packet_flags(path, flags)
     file = flags.schema or schema_beside(path)
     schema = flags.over(Schema.from_toml(file) if file else Schema())
-    return open_shards(path, schema, flags.labels, flags.kinds), str(file) if file else ""
+    with naming_schema(file, flags.entries):
+        return open_shards(path, schema, flags.labels, flags.kinds), str(file) if file else ""
 
 
 def read_by_schema(path: Path, schema: Schema, labels: Path | None = None) -> Table:
@@ -83,10 +82,12 @@ def _passed_by(problem: str) -> None:
     say(f"warning: passed over: {problem}")
 
 
-def take_part(table: Table, split: dict[str, Any] | None, part: str, model: Path) -> tuple[Table, Table | None]:
+def take_part(
+    table: Table, split: dict[str, Any] | None, part: str, model: Path, do: str = "evaluate"
+) -> tuple[Table, Table | None]:
     """One part of the data a model was trained on, and the training part to compare it with, unless it is that."""
     if split is None:
-        raise ModelError(f"{model} was trained on separate files, so it knows no parts; evaluate those files instead")
+        raise ModelError(f"{model} was trained on separate files, so it knows no parts; {do} those files instead")
     found = Split.from_dict(split)
     chosen = replace(table, frame=found.part(table.frame, part))
     return chosen, None if part == "train" else replace(table, frame=found.part(table.frame, "train"))

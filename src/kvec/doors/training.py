@@ -13,7 +13,7 @@ import polars as pl
 from kvec.decide.checkpoint import require_model_place
 from kvec.doors.doubts import flattering
 from kvec.doors.flags import SchemaFlags
-from kvec.doors.measuring import evaluate_model
+from kvec.doors.measuring import evaluate_model, one_for_all, validation_traces
 from kvec.doors.messages import Stopped, guesses, say, warn_of
 from kvec.doors.promises import held_by
 from kvec.doors.sources import open_by_flags, read_by_flags, read_by_schema
@@ -187,6 +187,8 @@ def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_spli
         f"accuracy {kept['accuracy']:.4f}, earliness {kept['earliness']:.4f} (lower is better), HM {kept['hm']:.4f} "
         f"at {trained.operating_point}; accuracy at the end {kept['end_accuracy']:.4f}"
     )
+    for sentence in one_for_all(validation_traces(trained), trained.threshold, trained.vocabulary.labels[0]):
+        say(f"warning: on validation {sentence}")
     n_chosen_on = int((trained.validation["labels"][:, 0] >= 0).sum())
     if n_chosen_on < FEW and trained.config.deciding.threshold is None:
         chosen = "θ" if trained.delay_cost is None else "λ"

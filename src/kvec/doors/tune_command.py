@@ -65,5 +65,8 @@ def tune(
         raise SettingError("--abstain-at-halts and --abstain-at-ends were both given; choose one of them")
     at_halts = abstain_at_halts if abstain_at_halts or abstain_at_ends else None
     words = {"abstain_below": abstain_below, "abstain_at_halts": at_halts, "unknown_below": unknown_below}
-    target = target_of(at) | {name: value for name, value in words.items() if value is not None}
-    tune_model(model, data, output, trigger, target, labels, device, part)
+    given = {name: value for name, value in words.items() if value is not None}
+    target = target_of(at)
+    for name in sorted(set(target) & set(given)):
+        raise SettingError(f"{name} was given twice, in --at and as --{name.replace('_', '-')}; choose one of them")
+    tune_model(model, data, output, trigger, target | given, labels, device, part)

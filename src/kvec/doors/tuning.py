@@ -16,11 +16,12 @@ from kvec.decide.replaying import score_table
 from kvec.doors.doubts import require_unused
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
-from kvec.doors.promises import held_by, unknown_lines
+from kvec.doors.newcomers import require_known_class
+from kvec.doors.promises import held_by, promise_lines, unknown_lines
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.doors.writing import require_apart
 from kvec.estimator import load
-from kvec.learn.retuning import Tried, best_of, compare_triggers, retune
+from kvec.learn.retuning import Tried, best_of, compare_triggers, require_possible, retune
 from kvec.report.text import table
 from kvec.tangle.seen import seen_marks
 from kvec.words.plain import require_choice
@@ -35,19 +36,22 @@ def tune_model(
     """Fit a trigger on data, and write the model with it into the folder `output`."""
     if trigger is not None:
         require_choice(trigger, TRIGGERS, "--trigger")
+    if part is not None:
+        require_choice(part, ("test",), "--split")
     require_model_place(output)
     require_apart(output, (data, labels))
     model = load(path, device)
     items = read_by_schema(data, model.model_.schema, labels)
     if part is not None:
-        require_choice(part, ("test",), "--split")
-        items, _ = take_part(items, model.model_.split, part, path)
+        items, _ = take_part(items, model.model_.split, part, path, "give")
     if model.model_.seen is not None:
         so = "training or validation, where a model is surer than elsewhere, so a trigger fitted on them would err"
         require_unused(items.frame, model.model_, model.model_.seen, data, part, so)
     require_truth(items)
     warn_of(items)
     tangles = model.tangles(items)
+    require_known_class(model, tangles, data, "there is nothing to tune on")
+    require_possible(model.model_, tangles.labels, trigger, target)
     held = held_out(tangles, score_table(model.model_.network, tangles, model.model_.config))
     if trigger is None:
         tried = compare_triggers(model.model_, held, target)
@@ -64,6 +68,8 @@ def tune_model(
     print(f"the model that halts by {WAYS[trigger]} is in {output}, at {tuned.operating_point}")
     for line in unknown_lines(tuned.unknown):
         print(line)
+    for line in promise_lines(tuned.deployed()):
+        say(line)
 
 
 def _shown(tried: list[Tried]) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import Arrays, some_of
@@ -33,6 +35,21 @@ class Tried:
 
 def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Trained:
     """The model with a trigger fitted on these sequences, at the point that meets the target (else of best HM)."""
+    target, words = require_possible(model, held["labels"], trigger, target)
+    readiness = readiness_of(held, trigger)
+    held = heard(readiness, held)
+    seen = Held.of(held)
+    is_another = trigger != model.readiness.trigger  # whose delay costs, if any, mean something else
+    now = OperatingPoint(model.threshold, seen.best().delay_cost if is_another else model.delay_cost)
+    point = seen.choose(target, now) if target else seen.best()
+    unknown = model.unknown.asked(words).settled(held, point)
+    return replace(model, readiness=readiness, validation=held, unknown=unknown).turned(point)
+
+
+def require_possible(
+    model: Trained, labels: npt.NDArray[np.integer[Any]], trigger: str | None, target: Target
+) -> tuple[Target, Target]:
+    """Refuse what no tuning on sequences of these labels, (S, label columns), can give; the target in its parts."""
     require_turnable(model.config)
     target, words = parted(with_classes(target, model.vocabulary.labels[0]))
     if target:
@@ -44,16 +61,10 @@ def retune(model: Trained, held: Arrays, trigger: str, target: Target) -> Traine
         )
     if trigger == "calibrated" and "delay_cost" in target:
         raise SettingError("the trigger calibrated takes no delay cost; give earliness, accuracy, threshold or costs")
-    if (n := int((held["labels"][:, 0] >= 0).sum())) < FEWEST:
+    if (n := int((labels[:, 0] >= 0).sum())) < FEWEST:
         raise DataError(f"{n} labelled sequences are too few to tune on; give {FEWEST} or more")
-    readiness = readiness_of(held, trigger)
-    held = heard(readiness, held)
-    seen = Held.of(held)
-    is_another = trigger != model.readiness.trigger  # whose delay costs, if any, mean something else
-    now = OperatingPoint(model.threshold, seen.best().delay_cost if is_another else model.delay_cost)
-    point = seen.choose(target, now) if target else seen.best()
-    unknown = model.unknown.asked(words).settled(held, point)
-    return replace(model, readiness=readiness, validation=held, unknown=unknown).turned(point)
+    model.unknown.asked(words).require_enough(n, "", "there are")
+    return target, words
 
 
 def _known(model: Trained) -> tuple[str, ...]:
@@ -66,7 +77,8 @@ def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried
 
     Where none does, the last says why.
     """
-    model, (target, _) = replace(model, unknown=Unknown()), parted(with_classes(target, model.vocabulary.labels[0]))
+    target, _ = require_possible(model, held["labels"], None, target)
+    model = replace(model, unknown=Unknown())
     is_known, is_even = held["labels"][:, 0] >= 0, held["tangle"] % 2 == 0
     if (n := min(int(is_known[is_even].sum()), int(is_known[~is_even].sum()))) < FEWEST:
         raise DataError(

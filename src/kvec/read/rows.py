@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,12 @@ def read_table(
     >>> table.frame.columns, table.guessed["size"]
     (['tangle', 'key', 'value.size', 'label.label', 'row'], '2 different whole numbers')
     """
-    schema = schema or find_schema(source) or Schema()
+    if schema is None and (file := schema_beside(source)):
+        with naming_schema(file):
+            return read_table(
+                source, Schema.from_toml(file), labels=labels, labels_optional=labels_optional, kinds=kinds
+            )
+    schema = schema or Schema()
     is_given = labels is not None
     labels = labels if is_given else labels_source(source, schema, labels_optional)
     opened = open_table(source, leave_out=[Path(labels)] if isinstance(labels, str | Path) else [])
@@ -93,6 +100,18 @@ def schema_beside(source: Any) -> Path | None:
             path.parent / "kvec.toml",
         ]
     return next((c for c in candidates if c.is_file()), None)
+
+
+@contextmanager
+def naming_schema(file: Path | None, but_not: Container[str] = ()) -> Iterator[None]:
+    """Where a column is missing, say which file named it; entries that came from elsewhere excepted."""
+    try:
+        yield
+    except DataError as error:
+        entry = re.search(r"\(schema\.(\w+)\)", str(error))
+        if file is None or entry is None or entry[1] in but_not:
+            raise
+        raise DataError(f"{error}; the schema is from {file}") from None
 
 
 def labels_source(source: Any, schema: Schema, labels_optional: bool) -> Path | None:

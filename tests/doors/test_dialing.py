@@ -1,0 +1,37 @@
+"""The flag --at, and the table of costs that it can name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvec.doors.dialing import target_of
+from kvec.words.errors import DataError
+
+
+def costs(path: Path, text: str) -> object:
+    path.joinpath("costs.csv").write_text(text, encoding="utf-8")
+    return target_of([f"cost_per_error={path / 'costs.csv'},cost_per_item=0.1"])["cost_per_error"]
+
+
+def test_blanks_around_cells_do_not_count(tmp_path: Path) -> None:
+    found = costs(tmp_path, "\ufefftrue, decided , cost\n scan ,web,\t5\n\nweb, scan, 1e-1\n")
+    assert found == {"scan": {"web": 5.0}, "web": {"scan": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("true,decided,cost\na,b,1\nb,a,1\n a,b ,2\n", r"rows 1 and 3: both say what 'b' costs for 'a'"),
+        ("true,decided,cost\n", "holds no row below its heading"),
+        ("", "its columns are missing; write true, decided, cost"),
+        ("from,to,cost\na,b,1\n", "its columns are from, to, cost; write true, decided, cost"),
+        ("true,decided,cost\na,b,0,5\n", "row 1: holds 4 cells, not 3"),
+        ("true,decided,cost\na,b\n", "row 1: holds 2 cells, not 3"),
+        ("true,decided,cost\na,b,dear\n", "row 1: cost is 'dear'; write a number"),
+    ],
+)
+def test_a_table_of_costs_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        costs(tmp_path, text)
