@@ -113,7 +113,7 @@ def test_it_holds_at_that_very_point_alone(place: Path, promised: Path, tmp_path
     assert model.turned(OperatingPoint(0.1, 1.0)).turned(model.operating_point).promised is not None, "there and back"
     assert Stream(model, threshold=0.4).promised is None
     (void,) = promise_lines(load_deployed(promised, {"delay_cost": 0.5}))
-    assert f"was made for θ = 0.5, λ = {cost:.3g}" in void
+    assert f"was made for θ = 0.5, λ = {cost:.5g}" in void
     assert load(promised).at(delay_cost=cost).deployed().promised is not None
     assert load(promised).at(delay_cost=1.0).deployed().promised is None
 

@@ -120,7 +120,7 @@ def test_a_target_that_makes_no_sense_is_refused(
 
 
 WORDS = (
-    "earliness=0.4", "accuracy=0.2", "cost_per_error=1,cost_per_item=0.01", "cost_per_error=1, cost_per_second=0.05",
+    "earliness=0.4", "accuracy=0.15", "cost_per_error=1,cost_per_item=0.01", "cost_per_error=1, cost_per_second=0.05",
     "cost_per_error={costs},cost_per_item=0.02", "threshold=0.02",
 )  # fmt: skip
 
