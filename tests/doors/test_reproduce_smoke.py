@@ -39,7 +39,7 @@ def test_all_experiments_of_the_smoke_profile(
         assert run(["reproduce", "visibility", "--out", str(out), "--jobs", "2"]) == 0, capsys.readouterr().err
     assert run(["reproduce", "ratings", "--out", str(out), "--jobs", "2"]) == 0, capsys.readouterr().err
     plain = (out / "report" / "report.md").read_text(encoding="utf-8")
-    for title in ("on the same test tangles", "what items see", "items seen and told"):
+    for title in ("on the same test tangles", "what other keys tell", "items seen and told"):
         assert title in plain
     results = read_results(out)
     beyond = set(results.cells["cell"]) - {row["cell"] for row in rows}

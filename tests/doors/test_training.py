@@ -93,5 +93,4 @@ def test_a_model_that_names_one_class_only_is_told_of(tmp_path: Path, capsys: py
         assert run(["train", str(tmp_path / f"{name}.parquet"), *words, "--quiet"]) == 0
         said = "warning: on validation the model names every sequence" in capsys.readouterr().err
         assert said is flat
-        found = load(tmp_path / name).predict(told)
-        assert (len(set(found)) == 1) is flat
+    assert len(set(load(tmp_path / "plain").predict(items))) > 1

@@ -63,5 +63,5 @@ def test_the_report_has_a_part_for_each(tmp_path: Path) -> None:
     assert {"movielens-1m-items", "fgnet-d1-visibility"} <= set(names) and "fgnet-d1-keys" not in names
     make_report(folder, tmp_path / "out")
     plain = (tmp_path / "out/report.md").read_text(encoding="utf-8")
-    assert "## Beyond the paper: items seen and told" in plain and "## Beyond the paper: what items see" in plain
+    assert "## Beyond the paper: items seen and told" in plain and "## Beyond the paper: what other keys tell" in plain
     assert "FG-Net D1 (16 captures per tangle): after n items" in plain and "same test tangles" not in plain
