@@ -73,7 +73,7 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # docs/decisions/0004-threads-that-sleep.md
     code = run(sys.argv[1:])
-    if is_one_of_many():  # a thread of Gloo may still want Python, which aborts a process that is ending
+    if code == 0 and is_one_of_many():  # a thread of Gloo may still want Python, and abort a process that is ending
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
