@@ -84,8 +84,9 @@ def test_all_answers_agree(fitted: KVEC) -> None:
     assert fitted.score(UNSEEN) == pytest.approx(2 * (1 - late) * right / (1 - late + right))
     unlabelled = UNSEEN.drop("label")
     assert fitted.predict(unlabelled).tolist() == fitted.predict(UNSEEN).tolist()
-    with pytest.raises(DataError, match="no sequence has a known label in column 'label'"):
-        fitted.evaluate(unlabelled)
+    for nothing in (unlabelled, UNSEEN.with_columns(label=pl.lit("new"))):
+        with pytest.raises(DataError, match="no sequence has a 'label' that the model knows"):
+            fitted.evaluate(nothing)
 
 
 def test_the_frame_of_decisions_has_their_ids(fitted: KVEC) -> None:

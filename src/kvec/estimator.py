@@ -310,7 +310,7 @@ class KVEC:
         found = traces(tangles, scores, column)
         if not len(found.truth):
             name = self.model_.vocabulary.label_names[column]
-            raise DataError(f"no sequence has a known label in column {name!r}, so there is nothing to compare with")
+            raise DataError(f"no sequence has a {name!r} that the model knows, so there is nothing to compare with")
         return found
 
     def summary(self, tangles: Tangles, scores: Scores, column: int = 0) -> Summary:

@@ -128,7 +128,9 @@ def test_a_model_that_says_the_same_of_all(model: kvec.KVEC, trained: Trained) -
     assert "names every sequence" not in alone.to_text(), "where there is one class, that is no fault"
 
 
-def test_what_sequences_cost_is_told_where_costs_are_given(model: kvec.KVEC, trained: Trained) -> None:
+def test_what_sequences_cost_is_told_where_costs_are_given(
+    model: kvec.KVEC, trained: Trained, tmp_path: Path
+) -> None:
     tangles = model.tangles(trained.items)
     scores = model.scores(tangles)
     (plain,) = evaluate_model(model, tangles, scores, target={"earliness": 0.5, "abstain_below": 0.1})
@@ -140,6 +142,11 @@ def test_what_sequences_cost_is_told_where_costs_are_given(model: kvec.KVEC, tra
     lines = [line.split() for line in found.to_text().splitlines()]
     top = next(i for i, words in enumerate(lines) if words[-1:] == ["cost"])
     assert [words[-1] for words in lines[top + 2 : top + 5]] == [f"{cost:.4g}" for cost in wanted]
+    for each, page in ((plain, tmp_path / "plain.html"), (found, tmp_path / "costs.html")):
+        report_evaluation(page, model, [each], "costs", "kvec evaluate", {})
+    cells = [f"<td>{cost:.4g}</td></tr>" for cost in wanted]
+    assert [(tmp_path / "costs.html").read_text("utf-8").count(cell) for cell in cells] == [1, 1, 1]
+    assert "cost ↓" not in (tmp_path / "plain.html").read_text("utf-8")
     dear = {true: {other: 3.0 for other in found.classes if other != true} for true in found.classes}
     (by_class,) = evaluate_model(model, tangles, scores, target={"cost_per_error": dear})
     assert by_class.to_dict()["end_cost"] == pytest.approx(3 * (1 - found.whole.accuracy))

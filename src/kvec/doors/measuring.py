@@ -235,7 +235,7 @@ def report_evaluation(
         delay_cost=first.delay_cost, dial=dial, classes=first.classes, fixed_n=first.fixed_n, history=trained.history,
         settings=trained.config.to_dict(),
         data=data | trained.about, explanations=explanations, notes=notes, command=command, version=__version__,
-        is_known=first.is_known,
+        is_known=first.is_known, costs=first.costs,
     )  # fmt: skip
 
 

@@ -54,12 +54,14 @@ def write_report(
     version: str = "",
     draws: int = 1000,
     is_known: Bools | None = None,
+    costs: Sequence[float] | None = None,
 ) -> None:
     """Write the report of a model whose sequences halt at `threshold`, and whose dial, if any, is at `delay_cost`.
 
     The curve is that of `dial`, or of thresholds where there is none.
     `fixed_n` is the rival rule if it was chosen elsewhere (on validation data); else the best on these very sequences.
     `is_known` tells which decisions say that they know, where some do not.
+    `costs` are those of a sequence by halting, by the fixed rule and at the end, where it is known what costs.
     """
     if not traces.truth.size:
         raise DataError("there is no sequence to report on; give data with at least one labelled sequence")
@@ -108,6 +110,7 @@ def write_report(
         hm_of_best=_rule(traces, n_observed, "")["hm"],
         trusted=trusted,
         rules=rules,
+        costs=costs,
         gain=_gain(traces, n_observed, curves.stop_at_fixed(traces, n), n_classes, draws, is_known),
         is_fixed_given=fixed_n is not None,
         points=_points(traces, by_model, by_fixed, (chosen, n_observed), dial),
