@@ -30,6 +30,7 @@ def test_a_kept_run_comes_back_as_it_was(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"settings": {"training": {"seed": 4, "epochs": 1}}}, "settings: training.seed was 0 and is now 4; repeat"),
+        ({"settings": {"training": {"newer": True}}}, "settings: training.newer was not set and is now True; repeat"),
         ({"schema": {"key": ["user"]}}, r"schema: key was \['key'\] and is now \['user'\]; repeat"),
         ({"data": "abd"}, "other data; repeat"),
     ],

@@ -76,4 +76,5 @@ def _difference(then: Any, now: Any) -> str:
     while isinstance(then, Mapping) and isinstance(now, Mapping):
         name.append(next(entry for entry in {**now, **then} if then.get(entry) != now.get(entry)))
         then, now = then.get(name[-1]), now.get(name[-1])
-    return f": {'.'.join(name)} was {then!r} and is now {now!r}"
+    before, after = ("not set" if value is None else repr(value) for value in (then, now))
+    return f": {'.'.join(name)} was {before} and is now {after}"
