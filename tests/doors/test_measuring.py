@@ -128,9 +128,7 @@ def test_a_model_that_says_the_same_of_all(model: kvec.KVEC, trained: Trained) -
     assert "names every sequence" not in alone.to_text(), "where there is one class, that is no fault"
 
 
-def test_what_sequences_cost_is_told_where_costs_are_given(
-    model: kvec.KVEC, trained: Trained, tmp_path: Path
-) -> None:
+def test_what_sequences_cost_is_told_where_costs_are_given(model: kvec.KVEC, trained: Trained, tmp_path: Path) -> None:
     tangles = model.tangles(trained.items)
     scores = model.scores(tangles)
     (plain,) = evaluate_model(model, tangles, scores, target={"earliness": 0.5, "abstain_below": 0.1})

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from kvec.report.canvas import LETTERS, sheet, styled
+from kvec.report.metrics import Floats
+from kvec.report.places import leader_start, place_labels
 from kvec.reproduce.convergence import doubts
-from kvec.reproduce.curves import Spread, lines_of, spread, swept_points
+from kvec.reproduce.curves import Band, Spread, lines_of, spread, swept_points
 from kvec.reproduce.looks import look_of, name_of
 from kvec.reproduce.results import Results
 from kvec.reproduce.strokes import LETTER_SIZE, draw_line, fit_heights, name_lines, set_earliness
@@ -17,6 +21,7 @@ from kvec.reproduce.tables import percent
 from kvec.reproduce.verdicts import FAILS, HOLDS, LEAST, PARTLY, UNTESTED, Judged, joined, points_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DIALS = (  # induction as kvec has it by default, with the visibility of the trainings; and a policy that is told λ
@@ -93,17 +98,12 @@ def draw_dial(results: Results, dataset: str) -> Figure:
         low, high = axes.get_ylim()
         heights = points["accuracy"].to_numpy()
         low, high = min(low, float(heights.min())), max(high, float(heights.max()))
-        axes.set_ylim(low - 0.1 * (high - low), min(high + 0.04 * (high - low), 1.01))  # with room for names below
+        axes.set_ylim(low, min(high + 0.04 * (high - low), 1.01))
         axes.plot(
             points["earliness"].to_numpy(), heights, marked.marker, color="none", ms=7, mec=marked.colour, mew=1.4,
             zorder=4,
         )  # fmt: skip
-        for (value,), own in points.group_by("value", maintain_order=True):
-            at = float(own["earliness"].to_numpy().mean()), float(own["accuracy"].to_numpy().min())
-            axes.annotate(
-                f"λ = {float(str(value)):g}", at, (5, -6), textcoords="offset points", va="top", fontsize=LETTER_SIZE,
-                color=LETTERS[marked.colour],
-            )  # fmt: skip
+        _name_costs(axes, points, [each for each, _ in drawn])
         name_lines(axes, drawn)
         axes.text(
             1.03, 0.03, f"○ {marked.label},\n    one mark for each seed", transform=axes.transAxes, va="bottom",
@@ -111,6 +111,31 @@ def draw_dial(results: Results, dataset: str) -> Figure:
         )  # fmt: skip
         axes.set(ylabel="accuracy", title=f"{name_of(dataset)}: one model with a dial")
         return figure
+
+
+def _name_costs(axes: Axes, points: pl.DataFrame, drawn: Sequence[Band]) -> None:
+    """Name each delay cost once, off the lines and off all marks, with a leader to the middle of its marks."""
+
+    def shares(late: Floats, right: Floats) -> Floats:
+        return np.asarray(axes.transAxes.inverted().transform(axes.transData.transform(np.stack([late, right], 1))))
+
+    along = np.linspace(*axes.get_xlim(), 200)
+    lines = [shares(along, np.interp(along, line.grid, line.mean, right=np.nan)) for line in drawn]
+    marks = shares(points["earliness"].to_numpy(), points["accuracy"].to_numpy())
+    taken = np.concatenate([*lines, marks])
+    means = points.group_by("value").agg(pl.mean("earliness", "accuracy")).sort("earliness")
+    middles = shares(means["earliness"].to_numpy(), means["accuracy"].to_numpy())
+    words = [f"λ = {float(cost):g}" for cost in means["value"]]
+    sizes = [(0.022 * len(text), 0.05) for text in words]
+    colour = LETTERS[look_of(TRAINED).colour]
+    places = place_labels(middles, sizes, taken[np.isfinite(taken).all(axis=1)])
+    for text, at, (left, low), (width, height) in zip(words, middles, places, sizes, strict=True):
+        start = leader_start((left, low, left + width, low + height), (at[0], at[1]))
+        axes.plot(*zip(start, at, strict=True), color=colour, lw=0.8, transform=axes.transAxes, zorder=3)
+        axes.text(
+            left + width / 2, low + height / 2, text, color=colour, fontsize=LETTER_SIZE, transform=axes.transAxes,
+            ha="center", va="center",
+        )  # fmt: skip
 
 
 def _judged(gain: Spread) -> tuple[str, str]:
