@@ -355,3 +355,133 @@ def test_what_is_said(promised: Path) -> None:
     (void,) = promise_lines(model, model.threshold / 2)
     assert "is void: it was made for θ = " in void
     assert Watcher.of(Stream(replace(model, promise=None))) is None
+
+
+# -- a watch that begins under way ----------------------------------------------------------------------------------
+
+
+def staggered() -> list[Item]:
+    """Sixty tangles of four keys, of which some twenty are under way at any time."""
+    given = demo_traffic(60, seed=83, keys=4)
+    since = pl.col("time") - pl.col("time").min().over("tangle")
+    items = given.with_columns(time=since + 2.0 * pl.col("tangle")).sort("time", maintain_order=True)
+    return [
+        Item(row["tangle"], row["key"], {"size": row["size"], "direction": row["direction"]}, row["time"])
+        for row in items.iter_rows(named=True)
+    ]
+
+
+@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize("has_promise_before", [True, False])
+def test_what_others_have_begun_to_decide_is_no_unit_of_a_new_watch(
+    promised: Path, tmp_path: Path, stops: bool, has_promise_before: bool
+) -> None:
+    """Of a tangle that is half decided only the late ones would be seen, and look like a drift."""
+    model = load_deployed(promised)
+    items = staggered()
+    half = len(items) // 2
+    stream = Stream(model if has_promise_before else replace(model, promise=None))
+    assert (Watcher.of(stream) is None) != has_promise_before
+    before = stream.feed_many(items[:half])
+    under_way = {item.tangle for item in items[:half]}
+    assert before and 10 < len(under_way) < 50
+    told = stream.take_over(model)
+    watcher = Watcher.of(stream)
+    assert watcher is not None
+    watcher.observe(told)
+    for i, item in enumerate(items[half:]):
+        decisions = stream.feed(item)
+        watcher.arrived([item])
+        watcher.observe(decisions)
+        assert watcher.look(stream) == ""
+        if i == 100 and stops:
+            stream.save(tmp_path / "state", {"watched": watcher.to_plain()})
+            stream = resume(tmp_path / "state")
+            watcher = Watcher.of(stream, stream.note["watched"])
+            assert watcher is not None
+    watcher.observe(stream.close())
+    assert watcher.close() == ""
+    later = {item.tangle for item in items} - under_way
+    assert (watcher.status().n_units, watcher.status().n_decisions) == (len(later), 4 * len(later))
+
+
+@pytest.mark.parametrize("reorder", [0.0, 3.0])
+def test_a_tangle_that_begins_anew_is_a_unit_of_a_watch_that_began_before(resting: Path, reorder: float) -> None:
+    """Each tangle comes three times, with hours between: what comes after the take-over counts, but for the rest."""
+    model = load_deployed(resting / "model")
+    stream = Stream(model, Limits(reorder=reorder))
+    items = sorted(load(resting / "model").items(resting / "items.parquet"), key=lambda item: item.time or 0.0)
+    cut = next(i for i, item in enumerate(items) if (item.time or 0.0) > HOURS + 60.0)
+    stream.feed_many(items[:cut])
+    stream.take_over(model)
+    watcher = Watcher.of(stream)
+    assert watcher is not None
+    for item in items[cut:]:
+        decisions = stream.feed(item)
+        watcher.arrived([item])
+        watcher.observe(decisions)
+        watcher.look(stream)
+    watcher.observe(stream.close())
+    watcher.close()
+    begun = {item.tangle for item in items[:cut] if (item.time or 0.0) >= HOURS}
+    assert 0 < len(begun) < 40
+    assert watcher.status().n_units == 40 - len(begun) + 40, "the second bursts that begin later, and all third ones"
+
+
+@pytest.mark.parametrize("at_once", [1, 20])
+def test_blocks_in_which_an_older_model_still_decides_are_no_units(endless: Path, at_once: int) -> None:
+    model = load_deployed(endless / "model")
+    items = list(load(endless / "model").items(endless / "items.parquet"))
+    half = len(items) // 2
+    late = model.turned(replace(model.operating_point, threshold=1.0))
+    stream = Stream(late, Limits(expiry=30.0))
+    stream.feed_many(items[:half])
+    stream.take_over(model)
+    watcher = Watcher.of(stream)
+    assert watcher is not None and stream.older
+    until = max(item.time or 0.0 for item in items[:half]) // BLOCK
+    decisions = []
+    for start in range(half, len(items), at_once):
+        some = items[start : start + at_once]
+        if stream.older:
+            until = max(item.time or 0.0 for item in some) // BLOCK
+        new = stream.feed_many(some)
+        decisions += new
+        watcher.arrived(some)
+        watcher.observe(new)
+        watcher.look(stream)
+        if start == half:
+            kept = watcher.to_plain()
+            watcher = Watcher.of(stream, kept)
+            assert watcher is not None and watcher.to_plain() == kept
+    last = stream.close()
+    watcher.observe(last)
+    watcher.close()
+    assert not stream.older
+    fallen = [one.fell // BLOCK for one in decisions + last if one.fell is not None and one.fell // BLOCK > until]
+    assert (watcher.status().n_units, watcher.status().n_decisions) == (len(set(fallen)), len(fallen))
+    assert len(set(fallen)) > 5
+
+
+def test_a_promise_that_is_made_later_counts_for_a_stream_that_is_gone_on_with(
+    lively: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Path(shutil.copytree(lively.model, tmp_path / "model"))
+    unseen = tmp_path / "unseen.parquet"
+    demo_traffic(60, seed=77, keys=4).write_parquet(unseen)
+    items = new_items(tmp_path)
+    lines = items.read_text().splitlines(keepends=True)
+    items.write_text("".join(lines[: len(lines) // 4]))
+    given = ["-o", str(tmp_path / "decisions.ndjson"), "--state", str(tmp_path / "state")]
+    assert run(["stream", str(model), str(items), *given]) == 0
+    assert run(["guarantee", str(model), str(unseen), "--max-error", "0.9", "--max-keys", "4"]) == 0
+    at = load_deployed(model).operating_point.to_dict()
+    before = load_deployed(lively.model).operating_point.to_dict()
+    items.write_text("".join(lines))
+    capsys.readouterr()
+    same = at == before
+    assert run(["stream", str(model), str(items), *given, *([] if same else ["--take-over"])]) == 0
+    err = capsys.readouterr().err
+    assert "kvec: promised: at most 90%" in err and "nothing speaks against the promise so far" in err
+    assert run(["stream", str(model), str(items), *given]) == 0, "it is taken up once"
+    assert "counts for" not in capsys.readouterr().err

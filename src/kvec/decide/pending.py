@@ -16,6 +16,19 @@ def open_since(engine: Engine, tangle: TangleId) -> float | None:
     return next((live.time for live in state.live.values() if live.decision is None), state.clock)
 
 
+def spans(engine: Engine) -> dict[TangleId, tuple[float, float]]:
+    """When each tangle that is watched or held back began, and the time of its newest item; -infinity without times."""
+    found = {
+        name: (-math.inf if state.began is None else state.began, state.clock)
+        for name, state in engine.arrivals.tangles.items()
+    }
+    for name, held in engine.held.items():
+        times = [one[0] for one in held.heap]
+        began, newest = found.get(name, (min(times), -math.inf))
+        found[name] = began, max(newest, *times)
+    return found
+
+
 def due(engine: Engine) -> tuple[float, float]:
     """By the items' clock and by the wall clock: when what has been silent for longest is over; never: infinity."""
     limits = engine.limits

@@ -21,7 +21,7 @@ from kvec.decide.folder import as_damage, format_of
 from kvec.decide.hearing import Listener
 from kvec.decide.looking_back import LookedBack, Recalled, recall
 from kvec.decide.models import Models, named
-from kvec.decide.pending import due, open_since
+from kvec.decide.pending import due, open_since, spans
 from kvec.decide.promise import Promise
 from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import adopt, succeed
@@ -175,6 +175,10 @@ class Stream:
     def open_since(self, tangle: TangleId) -> float | None:
         """The time before which no decision of a tangle falls any more; None where the stream has let go of it."""
         return open_since(self._engines[-1], require_name(tangle, "tangle"))
+
+    def spans(self) -> dict[TangleId, tuple[float, float]]:
+        """When each tangle that it watches or holds back began, and the time of its newest item."""
+        return spans(self._engines[-1])
 
     @property
     def counters(self) -> Counters:

@@ -105,21 +105,33 @@ class Watcher:
 
     A tangle that was idle for longer than the stream's expiry begins anew, and is another unit then, as in calibration.
     Where units are blocks of time, a decision counts in the block of the item at which it fell, whenever it is told.
+    What was under way when it began is left out: others have decided a part of it.
     """
 
     def __init__(
         self, promise: Promise, kept: Mapping[str, Any] | None = None, awaits_labels: bool = False,
-        expiry: float | None = None,
+        expiry: float | None = None, before: Mapping[TangleId, tuple[float, float]] | None = None,
+        is_shared: bool = False,
     ) -> None:  # fmt: skip
+        """`before` has the tangles under way, as `Stream.spans` does; with `is_shared` older models still decide."""
         self._expiry, self._block = expiry, promise.block
         self._newest: float | None = None  # time of the item that came last, where units are blocks
         self._open: dict[Begun, None] = {}  # tangles that are not over yet
         self._clocks: dict[TangleId, tuple[float, float]] = {}  # when each began, and the time of its newest item
+        self._before: dict[TangleId, float | None] = {}  # tangles that are no units, and their newest times of then
+        self._until: float | None = None  # the middle of the newest block that is none
+        self._is_shared = is_shared and self._block is not None
         self._monitor = Monitor(promise, awaits_labels)
+        if before:
+            self._before = {tangle: None if expiry is None else newest for tangle, (_, newest) in before.items()}
+            self._clocks = {} if expiry is None else dict(before)
+            self._until = None if self._block is None else self._middle(max(newest for _, newest in before.values()))
         if kept is not None:
             told = [each if isinstance(each, list) else (each, None) for each in kept["tangles"]]  # older: names alone
             self._open = {(tangle, began): None for tangle, began in told}
             self._clocks = {tangle: (began, newest) for tangle, began, newest in kept.get("clocks", ())}
+            self._before = {tangle: newest for tangle, newest in kept.get("before", ())}
+            self._until, self._is_shared = kept.get("until"), kept.get("shared", False)
             self._monitor = Monitor.from_plain(promise, kept["monitor"])
         self._is_told = not self._monitor.status().holds
 
@@ -127,18 +139,22 @@ class Watcher:
     def of(
         cls, stream: Stream, kept: Mapping[str, Any] | None = None, awaits_labels: bool = False
     ) -> Watcher | None:  # fmt: skip
-        """One for this stream; `kept` is what `to_plain` of an earlier one gave."""
+        """One for this stream; `kept` is what `to_plain` of an earlier one gave, without which it begins anew."""
         promise = stream.promised
         if promise is None or promise.reference is None or (promise.block and not stream.model.has_time):
             return None
         parts = stream.model.has_time and promise.block is None
-        return cls(promise, kept, awaits_labels, stream.limits.expiry if parts else None)
+        before, is_shared = (None, False) if kept is not None else (stream.spans(), bool(stream.older))
+        return cls(promise, kept, awaits_labels, stream.limits.expiry if parts else None, before, is_shared)
 
     def arrived(self, items: Iterable[Item]) -> None:
         """Take note of the tangles whose items come."""
         for begun in dict.fromkeys(map(self._begun, items)):
-            self._open[begun] = None
-            self._monitor.arrived(*self._unit(begun))
+            if self._is_shared and begun[1] is not None:
+                self._until = begun[1] if self._until is None else max(self._until, begun[1])
+            if not self._is_before(begun):
+                self._open[begun] = None
+                self._monitor.arrived(*self._unit(begun))
 
     def look(self, stream: Stream) -> str:
         """What gets no more decisions is over; what must be said, if anything."""
@@ -146,8 +162,10 @@ class Watcher:
         for begun in is_over(stream):
             del self._open[begun]
             self._monitor.close(*self._unit(begun))
-        for tangle in [tangle for tangle in self._clocks if not stream.watches(tangle)]:
-            del self._clocks[tangle]
+        for told in (self._clocks, self._before):
+            for tangle in [tangle for tangle in told if not stream.watches(tangle)]:
+                del told[tangle]
+        self._is_shared = self._is_shared and bool(stream.older)
         return self._warning()
 
     def observe(self, decisions: Sequence[Decision]) -> str:
@@ -157,9 +175,10 @@ class Watcher:
                 begun = decision.tangle, None if self._expiry is None else decision.began
             else:
                 begun = decision.tangle, None if decision.fell is None else self._middle(decision.fell)
-            self._open[begun] = None
-            name, time = self._unit(begun)
-            self._monitor.observe(decision, time, name)
+            if not self._is_before(begun):
+                self._open[begun] = None
+                name, time = self._unit(begun)
+                self._monitor.observe(decision, time, name)
         return self._warning()
 
     def label(self, decision_id: str, label: str) -> bool:
@@ -184,7 +203,10 @@ class Watcher:
     def to_plain(self) -> dict[str, Any]:
         """Plain data that can be kept with the stream."""
         clocks = [[tangle, *clock] for tangle, clock in self._clocks.items()]
-        return {"tangles": [list(each) for each in self._open], "clocks": clocks, "monitor": self._monitor.to_plain()}
+        return {
+            "tangles": [list(each) for each in self._open], "clocks": clocks, "monitor": self._monitor.to_plain(),
+            "before": [list(each) for each in self._before.items()], "until": self._until, "shared": self._is_shared,
+        }  # fmt: skip
 
     def _begun(self, item: Item) -> Begun:
         """The tangle of an item, and when it began, as its decisions will say; or the middle of its block."""
@@ -199,6 +221,14 @@ class Watcher:
             began = newest = time
         self._clocks[item.tangle] = began, max(newest, time)
         return item.tangle, began
+
+    def _is_before(self, begun: Begun) -> bool:
+        """Whether a tangle or block had begun when this watcher did, or is one in which older models decide too."""
+        tangle, time = begun
+        if self._block is not None:
+            return self._is_shared or (self._until is not None and time is not None and time <= self._until)
+        newest = self._before.get(tangle)
+        return tangle in self._before and (time is None or newest is None or time <= newest)
 
     def _middle(self, time: float) -> float:
         """The middle of the block of a time: it names the block, and lies in it however numbers are rounded."""

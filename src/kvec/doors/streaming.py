@@ -132,7 +132,7 @@ def _check(wishes: Wishes) -> None:
 
 
 def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str, Any]) -> Deployed | None:
-    """A state is gone on with by what it was made with; only a newer model that is to take over may differ."""
+    """A state is gone on with by what it was made with; only a model that is to take over may differ, or a promise."""
     require_same_limits(stream.limits, limits, str(wishes.state))
     is_same = named(stream.model) == named(model)
     if wishes.take_over and not is_same:
@@ -150,7 +150,7 @@ def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str,
         )
     if wishes.threshold is not None and wishes.threshold != stream.note.get("threshold"):
         raise SettingError(f"--threshold cannot change in {wishes.state}; leave it out, or name a new --state")
-    return None
+    return None if model.promise in (None, stream.model.promise) else model
 
 
 def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: Wishes, keeper: Keeper | None) -> int:
@@ -192,25 +192,27 @@ def _run(
         else:
             outlet.go_on(note[name])
     items, seconds = every(wishes.every or EVERY)
+    is_same = newer is None or named(newer) == named(stream.model)
     manner = Manner(
         items, seconds, wishes.strict, wishes.event_time == "wall",
         decide_on_stop=wishes.on_stop == "decide" or (wishes.on_stop is None and keeper is None),
-        threshold=note.get("threshold") if wishes.threshold is None and newer is None else wishes.threshold,
+        threshold=note.get("threshold") if wishes.threshold is None and is_same else wishes.threshold,
     )  # fmt: skip
     loop = Loop(stream, source, reader, sink, letters, keeper, manner)
     loop.tally.classes.update(note.get("classes", {}))
     try:
         with Stopping() as stopping:
             _greet(source, wishes, stream.counters.items, sink.outlet.is_file)
-            for line in (*promise_lines(stream.model, stream.threshold), *unknown_lines(stream.model.unknown)):
-                say(line)
             n_rows = loop.recover()
             if n_rows:
                 say(f"taken again from the journal, behind the snapshot: {counted(n_rows, 'row')}")
             if newer is not None:
-                loop.write(stream.take_over(newer, wishes.threshold))
+                loop.write(stream.take_over(newer, manner.threshold))
                 loop.watcher = Watcher.of(stream)
-                say(f"{wishes.model} takes over: it decides the sequences that open from now on")
+                what = "the promise of {} counts for" if is_same else "{} takes over: it decides"
+                say(f"{what.format(wishes.model)} the sequences that open from now on")
+            for line in (*promise_lines(stream.model, stream.threshold), *unknown_lines(stream.model.unknown)):
+                say(line)
             if keeper is not None and (n_rows or newer is not None):
                 loop.save()
             if source.kind == "stdin" and not is_new:

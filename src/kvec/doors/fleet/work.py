@@ -245,7 +245,8 @@ async def take(
                 "have been made anew; name another --sink"
             ) from None
         raise
-    if settled(work.stream.model) != settled(manner.model):
+    had, has = work.stream.model, manner.model
+    if settled(had) != settled(has) or had.promise != has.promise:
         await work.take_over()
     return work
 
