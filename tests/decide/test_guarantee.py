@@ -57,7 +57,7 @@ def test_more_keys_than_were_fixed_beforehand() -> None:
 
 def test_too_few_units_are_refused_with_the_number_needed() -> None:
     with pytest.raises(
-        DataError, match="too few tangles to calibrate on, 28: even without any loss 29 are needed for 10%"
+        DataError, match="too few tangles to calibrate on, 28: even without any loss at least 29 are needed for 10%"
     ):
         guarantee(calibration(28), Wish("error", 0.1), 4)
     assert guarantee(calibration(29, early_error=0), Wish("error", 0.1), 4).n_passed == LENGTH

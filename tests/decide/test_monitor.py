@@ -11,7 +11,7 @@ import pytest
 from tests.decide.made_promise import KEYS, promise, units, watched
 
 from kvec.decide import monitor as room
-from kvec.decide.monitor import PATIENCE, Monitor
+from kvec.decide.monitor import PATIENCE, Alarm, Monitor
 from kvec.decide.promise import ClassPromise
 from kvec.words.errors import SettingError
 from kvec.words.items import Decision, Reason
@@ -34,7 +34,7 @@ def labelled(rng: np.random.Generator, risk: float, n: int, **changes: Any) -> M
         for one in unit:
             monitor.observe(one)
         for one in unit:
-            assert monitor.observe_label(one.id, "other" if is_wrong else one.label)
+            monitor.observe_label(one.id, "other" if is_wrong else one.label)
         monitor.close(unit[0].tangle)
     return monitor
 
@@ -117,7 +117,7 @@ def test_early_errors_need_what_would_have_been_said_at_the_end() -> None:
         for tangle in range(60):
             one = Decision(tangle, 0, 0, ("a",), (0.9,), 3, None, Reason.HALTED)
             monitor.observe(one)
-            assert monitor.observe_label(one.id, "other", label_at_end)
+            assert monitor.observe_label(one.id, "other", label_at_end) == (label_at_end is not None)
         monitor.close()
         assert (monitor.status().errors < 1) == holds
         assert monitor.status().n_labelled_units == n_units
@@ -146,6 +146,7 @@ def test_units_of_which_a_label_never_comes_count_without_it(right: int) -> None
     assert now.n_labelled_units == 40 and now.holds == bool(right)
     assert (sum(whole.to_plain()["capital"]) > 1) == (not right)
     assert len(whole.to_plain()["units"]) == PATIENCE, "no other is kept"
+    assert len(whole.to_plain()["awaited"]) == PATIENCE, "nor what is not waited for any more"
     assert whole.to_plain() == cut.to_plain()
     assert not whole.observe_label(parts[0][-1].id, "other"), "it is waited for no more"
     assert whole.observe_label(parts[-1][-1].id, "other") and whole.status().n_labelled_units == 41
@@ -257,3 +258,32 @@ def test_a_kept_monitor_goes_on() -> None:
 def test_a_promise_without_a_reference_cannot_be_watched() -> None:
     with pytest.raises(SettingError, match="keeps no calibration decisions to compare with"):
         Monitor(promise())
+    with pytest.raises(SettingError, match="nothing is promised at this operating point; kvec guarantee makes"):
+        Monitor(None)
+
+
+def test_what_is_said_before_a_unit_is_over_and_that_every_sign_is_named() -> None:
+    rng = np.random.default_rng(15)
+    monitor = Monitor(watched(rng))
+    for one in units(rng, 1)[0]:
+        monitor.observe(one)
+    assert monitor.status().line().startswith(f"nothing can be said of the promise yet: {KEYS} decisions in 0 whole")
+    alarms = (Alarm("how sure they are changed", 7), Alarm("how many items they take changed", 1200))
+    told = replace(monitor.status(), holds=False, alarms=alarms, n_units=1300).line()
+    assert "how sure they are changed, seen after 7; how many items they take changed, seen after 1,200 (" in told
+
+
+def test_what_an_older_kvec_kept_is_read() -> None:
+    rng = np.random.default_rng(16)
+    kept = watched(rng)
+    monitor = Monitor(kept)
+    first, second = units(rng, 2)
+    fed(monitor, [first])
+    for one in second:
+        monitor.observe(one)
+    plain = json.loads(json.dumps(monitor.to_plain()))
+    for _, unit in plain["units"]:
+        unit["n_awaited"] = KEYS
+        del unit["awaited"]
+    plain["awaited"]["of a unit that was counted"] = [99, "a", True]
+    assert Monitor.from_plain(kept, plain).to_plain() == monitor.to_plain()

@@ -54,3 +54,11 @@ def test_many_points_are_tested_in_parts() -> None:
     spoiled = Sample(perfect.losses.copy(), perfect.keys, 1)
     spoiled.losses[70] = 1
     assert spoiled.n_passed("betting", 0.1, 0.05) == 70
+
+
+def test_very_many_units_are_not_counted_out() -> None:
+    """Where K_max is said to be far above what occurs, a number is told that none below is enough."""
+    keys = np.array([6, 4, 8])
+    assert 2**12 <= (least := units_needed("betting", keys, 0.1, 0.05, 1_000_000)) < 10**7
+    few = units_needed("betting", keys, 0.1, 0.05, 600)
+    assert least == pytest.approx(few * 1_000_000 / 600, rel=0.25)

@@ -55,3 +55,11 @@ def test_a_repeated_wish_is_kept_once_and_the_newest_is_named() -> None:
     assert [each["made"] for each in noted(before, WISH, marks_of(0, 99), "third")] == ["second", "third"]
     found = spent(before, {"kind": "early error", "alpha": 0.1}, marks_of(0, 99))
     assert found is not None and found["made"] == "second"
+
+
+def test_a_small_part_of_a_large_calibration_is_known_again() -> None:
+    rng = np.random.default_rng(1)
+    many = np.unique(rng.integers(0, 1 << 63, 100_000, dtype=np.uint64))
+    before = noted([], WISH, many, "today")
+    found = [spent(before, OTHER, np.sort(rng.choice(many, 60, replace=False))) for _ in range(100)]
+    assert all(each is before[0] for each in found)

@@ -138,3 +138,18 @@ def test_words_go_with_a_target_or_alone() -> None:
 def test_words_that_make_no_sense_are_refused(words: dict[str, float], says: str) -> None:
     with pytest.raises(SettingError, match=says):
         Unknown().asked(words).settled(made_held(60, 0), POINT)
+
+
+def test_a_small_share_keeps_as_many_sequences_as_it_needs() -> None:
+    """Else nothing could ever be strange enough, however many sequences there were."""
+    unknown = Unknown(unknown_below=0.0004).settled(made_held(6000, 0), POINT)
+    assert min(map(len, unknown.typical)) + 1 >= 1 / 0.0004
+    assert familiarity(unknown, made_held(200, 2, shift=1000.0)).min() <= 0.0004
+
+
+@pytest.mark.parametrize(
+    "words", [{"abstain_below": "a"}, {"abstain_below": None}, {"unknown_below": True}, {"abstain_at_halts": "x"}]
+)
+def test_words_of_the_wrong_kind_are_refused(words: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=f"{next(iter(words))} is .*; (write a number|it can be 1)"):
+        Unknown().asked(words)

@@ -246,6 +246,8 @@ def test_wishes_that_cannot_be(model: Path, unseen: Path, refused: Refused) -> N
         (("--max-error", "0.1", "--max-keys", "0"), "--max-keys is 0; at least 1"),
         (("--max-error", "0.1", "--block", "5"), "--block needs --max-keys"),
         (("--max-error", "0.1", "--block", "0", "--max-keys", "9"), "--block is 0; it must be a time"),
+        (("--max-error", "0.1", "--block", "inf", "--max-keys", "9"), "--block is inf; it must be a time"),
+        (("--max-error", "0.1", "--block", "1e-300", "--max-keys", "9"), "too short for times as large as those"),
         (("--max-error", "0.1", "--bound", "binomial"), "the binomial bound needs at most one sequence in a unit"),
         (("--max-error", "0.001", *FEW), "2,995 are needed for 0.1%"),
         (("--max-error", "0.05", *FEW), "even at the end of every sequence"),

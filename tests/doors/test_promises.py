@@ -92,7 +92,7 @@ def test_tangles_that_are_let_go_are_over(promised: Path) -> None:
     watcher.observe(stream.tick(now=100.0))
     watcher.look(stream)
     assert not stream.watches("a")
-    assert watcher.line().endswith("1 decisions in 1 whole units")
+    assert watcher.line().endswith("1 decision in 1 whole unit")
     feed("b", 101.0)
     again = Watcher.of(stream, watcher.to_plain())
     assert again is not None and again.to_plain() == watcher.to_plain()
@@ -469,15 +469,15 @@ def test_a_promise_that_is_made_later_counts_for_a_stream_that_is_gone_on_with(
     model = Path(shutil.copytree(lively.model, tmp_path / "model"))
     unseen = tmp_path / "unseen.parquet"
     demo_traffic(60, seed=77, keys=4).write_parquet(unseen)
-    items = new_items(tmp_path)
-    lines = items.read_text().splitlines(keepends=True)
-    items.write_text("".join(lines[: len(lines) // 4]))
+    items = tmp_path / "items.ndjson"
+    lines = [json.dumps({**one.value, "tangle": one.tangle, "key": one.key, "time": one.time}) for one in staggered()]
+    items.write_text("\n".join(lines[: len(lines) // 4]) + "\n")
     given = ["-o", str(tmp_path / "decisions.ndjson"), "--state", str(tmp_path / "state")]
     assert run(["stream", str(model), str(items), *given]) == 0
     assert run(["guarantee", str(model), str(unseen), "--max-error", "0.9", "--max-keys", "4"]) == 0
     at = load_deployed(model).operating_point.to_dict()
     before = load_deployed(lively.model).operating_point.to_dict()
-    items.write_text("".join(lines))
+    items.write_text("\n".join(lines) + "\n")
     capsys.readouterr()
     same = at == before
     assert run(["stream", str(model), str(items), *given, *([] if same else ["--take-over"])]) == 0

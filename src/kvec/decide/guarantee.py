@@ -95,7 +95,9 @@ def guarantee(
         )
     sample = calibration.sample(wish.kind, most_keys)
     if wish.per_class:
-        n_passed, by_class = _classes_passed(calibration, wish, classes or {})
+        if not classes:
+            raise SettingError("there are no classes, so nothing can be promised of each")
+        n_passed, by_class = _classes_passed(calibration, wish, classes)
         kept = [each for each in by_class if each.is_promised]
         upper = max(each.upper for each in kept)
         observed = sum(each.observed * each.n_sequences for each in kept) / sum(each.n_sequences for each in kept)
@@ -121,8 +123,9 @@ def _passed(sample: Sample, calibration: Calibration, wish: Wish) -> int:
         if sample.n_units == 1 and calibration.block is None:
             more = "one endless tangle needs --block SECONDS, and then " + more
         raise DataError(
-            f"there are too few {calibration.units} to calibrate on, {sample.n_units:,}: even without any loss "
-            f"{n_needed:,} are needed for {100 * wish.alpha:g}% with {100 * wish.confidence:g}% confidence; {more}"
+            f"there are too few {calibration.units} to calibrate on, {sample.n_units:,}: even without any loss at "
+            f"least {n_needed:,} are needed for {100 * wish.alpha:g}% with {100 * wish.confidence:g}% confidence;"
+            f" {more}"
         )
     if not (n_passed := sample.n_passed(wish.bound, wish.alpha, wish.delta)):
         least = f"{100 * sample.upper(0, wish.bound, wish.delta):.3g}"
@@ -139,7 +142,7 @@ def _classes_passed(
     calibration: Calibration, wish: Wish, classes: Mapping[str, int]
 ) -> tuple[int, tuple[ClassPromise, ...]]:
     """How many points pass for every class of which anything can be promised; δ is shared among all classes."""
-    delta = wish.delta / max(len(classes), 1)
+    delta = wish.delta / len(classes)
     samples, passed, why_not = {}, {}, {}
     for number, (name, most_keys) in enumerate(classes.items()):
         which = calibration.truth == number
@@ -154,8 +157,7 @@ def _classes_passed(
         why_not[name] = problem
     n_passed = min((n for n in passed.values() if n), default=0)
     if not n_passed:
-        first = next(iter(why_not), "")
-        problem = why_not.get(first, "there are no classes")
+        first, problem = next(iter(why_not.items()))
         if KNOWN_BEFORE not in problem:
             problem += f"; bring more {calibration.units} that hold it, or promise a larger error or less confidence"
         raise DataError(f"nothing can be promised of any class; {first!r}: {problem}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kvec.decide.drift import CLASS, MOST, Exchange, from_text, lateness, numbers, sureness
@@ -46,12 +46,15 @@ class Watched:
 
     def line(self) -> str:
         """On one line."""
-        seen = f"{self.n_decisions:,} decisions in {self.n_units:,} whole units"
+        decisions, units = f"decision{'s' * (self.n_decisions != 1)}", f"unit{'s' * (self.n_units != 1)}"
+        seen = f"{self.n_decisions:,} {decisions} in {self.n_units:,} whole {units}"
+        if self.holds and not self.n_units + self.n_labelled_units:
+            return f"nothing can be said of the promise yet: {seen} (a unit counts when no decision of it can come)"
         if self.holds:
             labels = f", labels of {self.n_labelled_units:,} too" if self.n_labelled_units else ""
             return f"nothing speaks against the promise so far: {seen}{labels}"
-        first = self.alarms[0]
-        return f"the promise does not hold any more: {first.what}, seen after {first.n_units:,} units ({seen})"
+        signs = "; ".join(f"{alarm.what}, seen after {alarm.n_units:,}" for alarm in self.alarms)
+        return f"the promise does not hold any more: {signs} ({seen})"
 
 
 @dataclass
@@ -62,7 +65,7 @@ class _Unit:
     n: int = 0
     is_over: bool = False  # no decision comes any more
     is_compared: bool = False
-    n_awaited: int = 0  # decisions whose labels may come
+    awaited: dict[str, None] = field(default_factory=dict)  # decisions whose labels may come
     n_labelled: int = 0
     n_lost: int = 0
 
@@ -73,7 +76,9 @@ class Monitor:
     Where labels never come, it need not remember the decisions that would await them.
     """
 
-    def __init__(self, promise: Promise, awaits_labels: bool = True) -> None:
+    def __init__(self, promise: Promise | None, awaits_labels: bool = True) -> None:
+        if promise is None:
+            raise SettingError("nothing is promised at this operating point; kvec guarantee makes a promise")
         if promise.reference is None:
             raise SettingError("this promise keeps no calibration decisions to compare with; make it again")
         self.promise = promise
@@ -126,12 +131,12 @@ class Monitor:
         self._compare()
 
     def observe_label(self, decision_id: str, label: str, label_at_end: str | None = None) -> bool:
-        """Take the true label of a decision; whether it was waited for.
+        """Take the true label of a decision; whether it counts, as none does that nobody waits for.
 
         A promise about early errors counts those labels alone that come with `label_at_end`, what the model would have
         said at the end. Of the others nobody knows whether they are losses; to count the harmless ones would flatter.
         """
-        if decision_id not in self._awaited or self._awaited[decision_id][0] not in self._units:
+        if decision_id not in self._awaited:
             return False
         _, said, is_early = self._awaited[decision_id]
         is_lost = said != label
@@ -140,7 +145,7 @@ class Monitor:
             is_lost = is_lost and is_early and label_at_end == label
             is_counted = is_counted and label_at_end is not None
         self._settle(decision_id, int(is_counted), int(is_counted and is_lost))
-        return True
+        return is_counted
 
     def status(self) -> Watched:
         """How things stand."""
@@ -154,7 +159,7 @@ class Monitor:
         """Plain data, as `from_plain` reads it."""
         return {
             "tests": {name: test.to_plain() for name, test in self._tests.items()},
-            "units": [[number, asdict(unit)] for number, unit in self._units.items()],
+            "units": [[number, asdict(replace(unit, awaited={}))] for number, unit in self._units.items()],
             "open": dict(self._open), "awaited": {name: list(one) for name, one in self._awaited.items()},
             "partly": list(self._partly),
             "capital": list(self._capital), "largest": self._largest,
@@ -167,8 +172,13 @@ class Monitor:
         """Go on where the monitor was that `to_plain` told of."""
         made = cls(promise, plain["awaits_labels"])
         made._tests = {name: Exchange.from_plain(test) for name, test in plain["tests"].items()}
-        made._units = {number: _Unit(**unit | {"classes": dict(unit["classes"])}) for number, unit in plain["units"]}
-        made._open, made._awaited = dict(plain["open"]), {name: list(one) for name, one in plain["awaited"].items()}
+        for number, unit in plain["units"]:
+            told = {name: value for name, value in unit.items() if name != "n_awaited"}  # of an older kvec
+            made._units[number] = _Unit(**told | {"classes": dict(unit["classes"]), "awaited": {}})
+        made._open = dict(plain["open"])
+        made._awaited = {name: list(one) for name, one in plain["awaited"].items() if one[0] in made._units}
+        for name, (number, *_) in made._awaited.items():
+            made._units[number].awaited[name] = None
         made._partly = dict.fromkeys(plain.get("partly", ()))
         made._capital, made._largest = list(plain["capital"]), plain["largest"]
         made._alarms = [Alarm(**alarm) for alarm in plain["alarms"]]
@@ -224,17 +234,15 @@ class Monitor:
         if decision.id in self._awaited:
             self._settle(decision.id)
         self._awaited[decision.id] = [number, decision.label, decision.reason is Reason.HALTED]
-        self._units[number].n_awaited += 1
+        self._units[number].awaited[decision.id] = None
         if len(self._awaited) > MOST_AWAITED:
             self._settle(next(iter(self._awaited)))
 
     def _settle(self, decision_id: str, n_labelled: int = 0, n_lost: int = 0) -> None:
         """Nothing more is waited for from this decision."""
         number = self._awaited.pop(decision_id)[0]
-        if number not in self._units:
-            return  # it has been counted without this one
         unit = self._units[number]
-        unit.n_awaited -= 1
+        del unit.awaited[decision_id]
         unit.n_labelled += n_labelled
         unit.n_lost += n_lost
         self._count(number)
@@ -247,7 +255,7 @@ class Monitor:
         unit = self._units[number]
         if not unit.is_compared:
             return
-        if not unit.n_awaited:
+        if not unit.awaited:
             self._bet(number)
         elif unit.n_labelled:
             self._partly[number] = None
@@ -258,6 +266,8 @@ class Monitor:
         """Bet on a risk above α with the labelled decisions of a unit, of which nothing more is waited for."""
         unit, promise = self._units.pop(number), self.promise
         self._partly.pop(number, None)
+        for decision_id in unit.awaited:
+            del self._awaited[decision_id]
         if not unit.n_labelled:
             return
         self._n["labelled"] += 1

@@ -8,6 +8,7 @@ Letters: P operating points, n units.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from kvec.decide.bounds import Floats, p_values
 Ints = npt.NDArray[np.int64]
 
 MOST_UNITS = 1 << 22  # units beyond which "how many are needed" is not worked out
+MOST_BETS = 1 << 12  # the same where units are bet on one by one
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ def first_failure(p: Floats, delta: float) -> int:
 def units_needed(bound: str, keys: Ints, alpha: float, delta: float, most_keys: int) -> int:
     """The fewest units without any loss that are enough, if they hold as many sequences as `keys`, over and over.
 
+    Where they are very many, a number below which none can be enough.
+
     >>> units_needed("binomial", np.ones(1, int), 0.02, 0.05, 1)
     149
     """
@@ -94,6 +98,10 @@ def units_needed(bound: str, keys: Ints, alpha: float, delta: float, most_keys: 
         held = np.resize(keys, n) / most_keys
         return bool(p_values(bound, np.zeros((1, n)), held, alpha, delta)[0] <= delta)
 
+    if bound == "betting":
+        boldest = float(np.log1p(alpha / (1 - alpha) * keys / most_keys).mean())  # a unit's gain by the largest stake
+        if (least := math.ceil(-math.log(delta) / boldest)) >= MOST_BETS:
+            return least
     most = 1
     while not is_enough(most):
         if most >= MOST_UNITS:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Marks = npt.NDArray[np.uint64]
-KEPT = 1024  # marks of a calibration
+KEPT = 16_384  # marks of a calibration
 SOME = 0.05  # of the sequences are the same, and it is the same data; fewer may be alike by chance
 
 

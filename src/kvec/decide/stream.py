@@ -25,6 +25,7 @@ from kvec.decide.pending import due, open_since, spans
 from kvec.decide.promise import Promise
 from kvec.decide.snapshot import read_state, write_state
 from kvec.decide.succession import adopt, succeed
+from kvec.decide.targets import require_number
 from kvec.tangle.coder import Coded
 from kvec.words.errors import DataError, SettingError
 from kvec.words.items import Decision, Item, Key, Reason, TangleId, admit, require_name, require_seconds, shown
@@ -377,6 +378,8 @@ def _precision(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def _threshold(model: Deployed, given: float | None) -> float:
+    if given is not None:
+        require_number(given, "threshold")
     if given is not None and not 0 <= given <= 1:
         raise SettingError(f"the threshold is {given}; it must lie between 0 and 1")
     if given not in (None, model.threshold) and (asked := model.unknown.unknown_below):

@@ -29,7 +29,7 @@ def require_target(target: Target) -> None:
         raise SettingError(f"unknown target {name!r}; known: {', '.join(known)}{meant(name, known)}")
     for name, value in target.items():
         if name != "cost_per_error" or not isinstance(value, np.ndarray):
-            _require_number(value, name)
+            require_number(value, name)
     if set(target) <= set(COSTS):
         if any(not np.all(np.asarray(c) >= 0) for c in target.values()) or not any(np.any(c) for c in target.values()):
             raise SettingError("costs must be numbers from 0 on, and one of them above 0")
@@ -47,13 +47,17 @@ def require_mapping(target: Any) -> None:
 
 
 def hints(target: Target) -> list[str]:
-    """What costs leave out, where that settles the point by itself.
+    """What costs leave out, where that settles the point by itself, and what they can hardly mean.
 
     >>> [hint.split(" here")[0] for hint in hints({"cost_per_error": {"a": {"b": 0}}, "cost_per_item": 0.01})]
     ['errors cost nothing']
     """
+    if not set(target) - set(WHEN_UNKNOWN) <= set(COSTS):
+        return []  # it is refused
     errs = _costs_something(target.get("cost_per_error", 0.0))
     waits = any(_costs_something(target.get(name, 0.0)) for name in COSTS[1:])
+    if right := _right_ones(target.get("cost_per_error")):
+        return [f"{right} costs something here, though it is right; only errors should"]
     if waits and not errs:
         return [
             "errors cost nothing here, so one item of each sequence is read; say what they cost too, as in "
@@ -71,6 +75,14 @@ def warn_of_costs(target: Target) -> None:
     """Warn who called the caller of what costs leave out."""
     for hint in hints(target):
         warnings.warn(hint, stacklevel=3)
+
+
+def _right_ones(costs: Any) -> str:
+    """A class that costs something where it is decided rightly, in words."""
+    if not isinstance(costs, Mapping):
+        return ""
+    rows = {str(true): row for true, row in costs.items() if isinstance(row, Mapping)}
+    return next((f"deciding {name!r} for {name!r}" for name, row in rows.items() if row.get(name)), "")
 
 
 def _costs_something(cost: Any) -> bool:
@@ -108,12 +120,13 @@ def _matrix(given: Any, classes: Sequence[str]) -> npt.NDArray[np.float64]:
             raise SettingError(f"cost_per_error[{true!r}] is {row!r}; {how}")
         for decided, cost in row.items():
             require_known([str(true), str(decided)], classes, "class", "cost_per_error")
-            _require_number(cost, f"cost_per_error[{true!r}][{decided!r}]")
+            require_number(cost, f"cost_per_error[{true!r}][{decided!r}]")
             matrix[classes.index(str(true)), classes.index(str(decided))] = cost
     return matrix
 
 
-def _require_number(given: Any, name: str) -> None:
+def require_number(given: Any, name: str) -> None:
+    """Refuse what is no finite number."""
     if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not np.isfinite(given):
         where = f" between {LEAST:g} and {MOST:g}" if name == "delay_cost" else ""
-        raise SettingError(f"{name} is {given!r:.40}; write a number{where}")
+        raise SettingError(f"{name} is {' '.join(repr(given).split())[:40]}; write a number{where}")

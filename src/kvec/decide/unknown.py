@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kvec.decide.held import some_of
 from kvec.decide.operating import Held, OperatingPoint, require_turnable
-from kvec.decide.targets import WHEN_UNKNOWN, Target, with_classes
+from kvec.decide.targets import WHEN_UNKNOWN, Target, require_number, with_classes
 from kvec.decide.triggers.base import logs_of
 from kvec.decide.usual import Usual
 from kvec.words.config import Config
@@ -26,7 +26,7 @@ from kvec.words.errors import SettingError
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 ENOUGH = 4.0  # expected strange ones of a group; octaves with fewer validation sequences are put together
-MOST = 2000  # validation sequences of a group
+MOST = 2000  # validation sequences of a group, where these are enough
 FOLDS = 5  # of validation sequences: each is measured by the others
 
 
@@ -74,8 +74,9 @@ class Unknown:
     def asked(self, words: Mapping[str, Any]) -> Unknown:
         """The same with other words; what makes no sense is refused."""
         if (at_halts := words.get("abstain_at_halts", 0)) not in (0, 1):
-            raise SettingError(f"abstain_at_halts is {at_halts:g}; it can be 1 (yes) or 0 (no)")
-        for name in words:
+            raise SettingError(f"abstain_at_halts is {at_halts!r:.40}; it can be 1 (yes) or 0 (no)")
+        for name in set(words) - {"abstain_at_halts"}:
+            require_number(words[name], name)
             if not 0 <= words[name] <= 1:
                 raise SettingError(f"{name} is {words[name]:g}; it must lie between 0 and 1")
         if words.get("abstain_below") == 0:
@@ -102,11 +103,12 @@ class Unknown:
         stops = held.stops(point)
         self.require_enough(len(stops), "validation ", "the model keeps", ", and kvec tune can give it others")
         strange, usual = _measured(logs_of(known["classes.0"]), held, stops)
-        groups = _groups(np.frexp(stops)[1] - 1, math.ceil(ENOUGH / self.unknown_below))
+        enough = math.ceil(ENOUGH / self.unknown_below)
+        groups = _groups(np.frexp(stops)[1] - 1, enough)
         return replace(
             self,
             firsts=tuple(1 << first for first, _ in groups),
-            typical=tuple(np.sort(_some(strange[rows])) for _, rows in groups),
+            typical=tuple(np.sort(_some(strange[rows], max(MOST, enough))) for _, rows in groups),
             usual=usual,
         )
 
@@ -179,6 +181,6 @@ def _groups(octave: npt.NDArray[np.integer[Any]], enough: int) -> list[tuple[int
     return [(first, np.concatenate(parts)) for first, parts in groups]
 
 
-def _some(strange: Floats) -> Floats:
+def _some(strange: Floats, most: int) -> Floats:
     """Not too many, spread evenly over their order of arrival: which ones has nothing to do with how strange."""
-    return strange[np.linspace(0, len(strange) - 1, min(MOST, len(strange))).round().astype(np.int64)]
+    return strange[np.linspace(0, len(strange) - 1, min(most, len(strange))).round().astype(np.int64)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 COLUMNS = ["true", "decided", "cost"]
 
 
-def target_of(given: Iterable[str] | None) -> dict[str, Any]:
-    """What to aim at.
+def target_of(given: Iterable[str] | None, threshold: float | None = None) -> dict[str, Any]:
+    """What to aim at; `threshold` is what --threshold says, which leaves no other point to be aimed at.
 
     >>> target_of(["cost_per_error=1,cost_per_item=0.01"])
     {'cost_per_error': 1.0, 'cost_per_item': 0.01}
@@ -51,8 +52,10 @@ def target_of(given: Iterable[str] | None) -> dict[str, Any]:
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
                 f"{table}"
             ) from None
-    from kvec.decide.targets import hints
+    from kvec.decide.targets import TARGETS, hints
 
+    if threshold is not None and (aims := [name for name in target if name in TARGETS]):
+        raise SettingError(f"--threshold and --at {aims[0]} both say where to work; give one of them")
     for hint in hints(target):
         say(hint)
     return target
@@ -90,6 +93,8 @@ def _costs(path: Path) -> dict[str, dict[str, float]]:
             )
         try:
             costs.setdefault(true, {})[decided] = float(cost)
+            if not 0 <= float(cost) < math.inf:
+                raise ValueError
         except ValueError:
-            raise DataError(f"{path}, row {number}: cost is {cost!r}; write a number") from None
+            raise DataError(f"{path}, row {number}: cost is {cost!r}; write a number from 0 on") from None
     return costs

@@ -120,6 +120,6 @@ def flink(
         checkpoints=checkpoints, every=every, start_from=start_from, take_over_from=tuple(take_over_from or ()),
         split_tangles=split_tangles, split_by=split_by, linger=linger, event_time=event_time,
         dead_letters=dead_letters, jars=tuple(jars or ()), settings=tuple(settings or ()), python=python,
-        detach=detach, threshold=threshold, at=target_of(at), limits=limits,
+        detach=detach, threshold=threshold, at=target_of(at, threshold), limits=limits,
     )  # fmt: skip
     raise typer.Exit(submit(wishes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
@@ -33,6 +34,8 @@ from kvec.read.table import Table
 from kvec.tangle.seen import seen_marks
 from kvec.tangle.tangles import Tangles
 from kvec.words.errors import DataError, ModelError, SettingError
+
+MOST_BLOCKS = 2**62  # that can be numbered
 
 
 @dataclass(frozen=True)
@@ -156,10 +159,12 @@ def units(tangles: Tangles, block: float | None) -> npt.NDArray[np.int64]:
     given = tangles.given[tangles.tangle_of].astype(np.int64)
     if block is None:
         return given
-    if not block > 0:
+    if not 0 < block < math.inf:
         raise SettingError(f"--block is {block:g}; it must be a time in seconds above 0")
     if tangles.time is None:
         raise SettingError("--block needs times, and this data has no time column")
+    if np.abs(tangles.time).max(initial=0.0) / block >= MOST_BLOCKS:
+        raise SettingError(f"--block is {block:g} seconds, too short for times as large as those of this data")
     return _blocks(given, tangles.time[tangles.sequences.first], block)
 
 

@@ -116,7 +116,7 @@ def stream(
     is_far = output is not None and "://" in output
     wishes = Wishes(
         model, source, None if output is None or is_far else Path(output), form, follow, state, every, take_over,
-        on_stop, table, strict, dead_letters, max_line, event_time, threshold, target_of(at), limits,
+        on_stop, table, strict, dead_letters, max_line, event_time, threshold, target_of(at, threshold), limits,
     )  # fmt: skip
     if is_far or source.startswith("nats://"):
         from kvec.doors.fleet.opening import run_worker

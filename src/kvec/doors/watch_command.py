@@ -56,8 +56,7 @@ def watch(
 
     limits = {} if max_live_keys is None else {"max_live_keys": max_live_keys}
     code = watch_packets(Wishes(
-        model, tuple(captures or ()), interface, filter, speed, output, form, pcap_out, threshold, target_of(at),
-        seconds, snap,
-        promiscuous, limits,
+        model, tuple(captures or ()), interface, filter, speed, output, form, pcap_out, threshold,
+        target_of(at, threshold), seconds, snap, promiscuous, limits,
     ))  # fmt: skip
     raise typer.Exit(code)

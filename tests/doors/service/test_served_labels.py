@@ -149,3 +149,16 @@ def test_the_watch_on_the_promise_hears_labels_whenever_they_come(lively: Traine
     served.watcher.close()
     assert served.watcher.status().n_labelled_units == 1
     served.close()
+
+
+def test_a_label_that_the_model_does_not_know_is_an_error_of_its_decision(lively: Trained, tmp_path: Path) -> None:
+    """To leave it out would make labels come only where decisions can be right."""
+    served = opened(lively, tmp_path / "kept")
+    taken(served, [{"tangle": "t", "key": key, "time": 1.0, "size": 52, "direction": 1} for key in "ab"])
+    answer = labelled(served, {**NAMED, "key": "a", "label": "unheard of"}, {**NAMED, "key": "b", "label": ""})
+    assert (answer["taken"], answer["new"]) == (1, {"unheard of": 1})
+    assert answer["refused"] == [{"row": 1, "detail": "'label' is ''; it must be text of at most 1,024 characters"}]
+    assert labelled_items(tmp_path / "kept" / FILE).table["label"].to_list() == ["unheard of"]
+    again = labelled(served, {**NAMED, "key": "a", "label": "web"})
+    assert again["new"] == {}
+    served.close()

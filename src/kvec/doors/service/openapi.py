@@ -273,8 +273,8 @@ PATHS: Plain = {
     },
     "/v1/labels": {
         "post": _one(
-            "take_labels", "Take true labels that have come later.", _json(_few("taken", "decided", "refused")), 404,
-            *BODY, 422, 503, parameters=[MODEL], body=LABELS,
+            "take_labels", "Take true labels that have come later.",
+            _json(_few("taken", "decided", "new", "refused")), 404, *BODY, 422, 503, parameters=[MODEL], body=LABELS,
         ),
     },
     "/v1/replay": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from kvec.words.items import Decision, Key, TangleId
 from kvec.words.schema import Schema
 
 MOST_PENDING = 100_000  # labels of sequences that are not decided yet, the newest
-FEW = 8  # classes that are told
 MOST_SEQUENCE = 2**63 - 1  # that the store can hold
 
 Judge = Callable[[str, str, str], None]  # id of a decision, what it said, what is true
@@ -91,12 +90,15 @@ class Truths:
             self._store.add_said(awaited)
 
     def take(self, rows: Sequence[Row], classes: set[str], find: Find, judge: Judge, most_text: int) -> dict[str, Any]:
-        """Take labels; how many, of how many the decision is known, and which cannot be used."""
+        """Take labels; how many, of how many the decision is known, which are no classes yet, and which are of no use.
+
+        A label that the model does not know counts as well: a decision on such a sequence is wrong.
+        """
         taken: list[tuple[Name, str]] = []
         refused = []
         for row in rows:
             try:
-                taken.append(self._read(row, classes, find, most_text))
+                taken.append(self._read(row, find, most_text))
             except ValueError as wrong:
                 refused.append({"row": row.number, "detail": str(wrong)})
         n_known = sum(name in self._said for name, _ in taken)
@@ -111,7 +113,8 @@ class Truths:
                     trace.is_awaited = True
         for name, label in taken:
             self._join(name, label, judge)
-        return {"taken": len(taken), "decided": n_known, "refused": refused, "accuracy": self.accuracy}
+        new = dict(Counter(label for _, label in taken if label not in classes))
+        return {"taken": len(taken), "decided": n_known, "new": new, "refused": refused, "accuracy": self.accuracy}
 
     def ended(self, traces: Sequence[Trace]) -> None:
         """Sequences are over whose labels came before all of their items."""
@@ -125,16 +128,15 @@ class Truths:
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    def _read(self, row: Row, classes: set[str], find: Find, most_text: int) -> tuple[Name, str]:
+    def _read(self, row: Row, find: Find, most_text: int) -> tuple[Name, str]:
         cells = row.cells
         if cells is None:
             raise ValueError(row.problem)
         tangle, key = _name(cells, "tangle", most_text, 0), _name(cells, "key", most_text)
         label, sequence = cells.get("label"), cells.get("sequence")
-        if not isinstance(label, str) or label not in classes:
+        if not isinstance(label, str) or not 0 < len(label) <= most_text:
             what = "is missing; it" if label is None else f"is {str(label)[:40]!r}; it"
-            few = ", ".join(map(repr, sorted(classes)[:FEW])) + (" and others" if len(classes) > FEW else "")
-            raise ValueError(f"'label' {what} must be a class of the model: {few}")
+            raise ValueError(f"'label' {what} must be text of at most {most_text:,} characters")
         is_whole = isinstance(sequence, int) and not isinstance(sequence, bool)
         if sequence is not None and not (is_whole and 0 <= sequence <= MOST_SEQUENCE):
             raise ValueError(f"'sequence' must be a whole number from 0 to {MOST_SEQUENCE}")
