@@ -38,6 +38,16 @@ def test_the_table_says_what_is_ahead_and_how_much_is_closed(tmp_path: Path) -> 
     assert rows[3][3] == "50 % closed; –" and rows[3][4] == "50 % closed; +0.0 (-1.0 to +1.0)"
 
 
+def test_no_share_is_told_of_a_gap_that_is_none(tmp_path: Path) -> None:
+    tables = made()
+    fixed = {row["measure"]: row["other_value"] for row in tables.paired if row["other"] == "trees-fixed"}
+    for row in tables.paired:
+        if row["other"] == "trees-induction":
+            row["other_value"] = float(fixed[row["measure"]]) + 0.005
+    _, rows = paired_table(read_results(tables.write(tmp_path)), "traffic-fg")
+    assert not any("closed" in cell for row in rows for cell in row)
+
+
 def test_the_champion_is_named_on_validation(tmp_path: Path) -> None:
     tables = made()
     for row in tables.points:

@@ -29,6 +29,7 @@ DRAWN = (
     "srn-confidence",
 )
 LATEST = 0.5  # of earliness that is drawn
+GAP = 0.01  # between two yardsticks, of which shares can be told
 
 
 def has_yardstick(results: Results, dataset: str) -> bool:
@@ -108,12 +109,12 @@ def _told(row: dict[str, float] | None) -> str:
 
 
 def _closed(own: pl.DataFrame, method: str, measure: str) -> str:
-    """The share of the gap from the best fixed n to induction that a method closes."""
+    """The share of the gap from the best fixed n to induction that a method closes, where that is a gap."""
     rows = own.filter((pl.col("method") == method) & (pl.col("measure") == measure))
     found = {row["other"]: row for row in rows.iter_rows(named=True)}
     if FIXED not in found or STOPPED not in found:
         return ""
     value, low, high = found[FIXED]["value"], found[FIXED]["other_value"], found[STOPPED]["other_value"]
-    if None in (value, low, high) or high <= low:
+    if None in (value, low, high) or high - low < GAP:
         return ""
     return f"{100 * (value - low) / (high - low):.0f} % closed"
