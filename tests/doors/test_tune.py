@@ -252,6 +252,12 @@ def test_triggers_that_cannot_aim_at_a_target_are_left_out(
     assert load(place / "aimed").model_.delay_cost == 2
 
 
+def test_labels_in_every_other_tangle_are_enough(place: Path, tmp_path: Path) -> None:
+    label = pl.when(pl.col("tangle") % 2 == 0).then("label")
+    demo_traffic(30, seed=3).with_columns(label=label).write_parquet(tmp_path / "half.parquet")
+    assert run(["tune", str(place / "model"), str(tmp_path / "half.parquet"), "-o", str(tmp_path / "tuned")]) == 0
+
+
 def test_one_tangle_has_no_halves(place: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     one = demo_traffic(30, seed=3).with_columns(key=pl.format("{}-{}", "tangle", "key"), tangle=pl.lit(0))
     one.sort("time").write_parquet(tmp_path / "one.parquet")

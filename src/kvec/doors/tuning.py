@@ -21,7 +21,8 @@ from kvec.doors.promises import held_by, promise_lines, unknown_lines
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.doors.writing import require_apart
 from kvec.estimator import load
-from kvec.learn.retuning import Tried, best_of, compare_triggers, require_possible, retune
+from kvec.learn.comparing import Tried, best_of, compare_triggers
+from kvec.learn.retuning import require_possible, retune
 from kvec.report.text import table
 from kvec.tangle.seen import seen_marks
 from kvec.words.plain import require_choice
