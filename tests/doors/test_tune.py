@@ -3,6 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import polars as pl
 import pytest
 from tests.decide.made_promise import promise
@@ -12,6 +13,7 @@ from kvec.decide.readiness import TRIGGERS
 from kvec.doors.cli import run
 from kvec.doors.service.versions import Version
 from kvec.estimator import load
+from kvec.learn.comparing import Tried
 from kvec.read.synthetic import demo_traffic
 
 
@@ -27,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_triggers_are_tried_and_the_best_is_kept(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_triggers_are_tried_and_one_of_them_halts(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     newer, tuned = str(place / "newer.parquet"), str(place / "tuned")
     assert run(["tune", str(place / "model"), newer, "-o", tuned]) == 0
     said = capsys.readouterr().out
@@ -250,6 +252,54 @@ def test_triggers_that_cannot_aim_at_a_target_are_left_out(
         assert tuple(line.split()[0] for line in lines[4 : 4 + len(tried)]) == tried, target
         assert ("cost" in lines[2].split()) == ("cost_per" in target)
     assert load(place / "aimed").model_.delay_cost == 2
+
+
+def made(ahead: float, of: int = 40, trigger: str = "calibrated") -> Tried:
+    """A trigger that decides so many more of ten sequences of each tangle rightly."""
+    right = np.random.default_rng(0).integers(4, 9, of) + ahead
+    return Tried(trigger, np.stack([np.full(of, 10.0), right, np.full(of, 2.0), 10 - right], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("tried", "says", "trigger"),
+    [
+        ([made(0.0), made(0.0, trigger="induction")], "now, is kept: no other is ahead of it beyond", "induction"),
+        ([made(1.0), made(0.0, trigger="induction")], "calibrated is taken: it is ahead of induction", "calibrated"),
+        ([made(1.0, 4), made(0.0, 4, "induction")], "is kept: fewer than 6 tangles with labels do not", "induction"),
+        ([made(0.0, trigger="induction")], "now, is kept: no other can reach this", "induction"),
+        ([made(0.0)], "calibrated is taken, the best that can reach this; induction,", "calibrated"),
+    ],
+)
+def test_it_says_why_a_trigger_is_kept_or_taken(
+    place: Path, induced: Path, tried: list[Tried], says: str, trigger: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("kvec.doors.tuning.compare_triggers", lambda *_: tried)
+    tuned = tmp_path / "tuned"
+    assert run(["tune", str(induced), str(place / "newer.parquet"), "-o", str(tuned)]) == 0
+    said = capsys.readouterr().out
+    assert says in said and ("it turns by θ alone" in said) == (trigger == "calibrated")
+    assert load(tuned).model_.readiness.trigger == trigger
+    assert ("more HM than induction  95 % interval" in said) == (len(tried) == 2)
+    if trigger == "induction":
+        assert load(tuned, at={"delay_cost": 2.0}).model_.delay_cost == 2
+
+
+@pytest.mark.parametrize(
+    ("at", "column"),
+    [("earliness=0.4", "more accuracy than"), ("cost_per_error=1,cost_per_item=0.01", "less cost than")],
+)
+def test_triggers_are_compared_by_what_was_asked_for(
+    place: Path, induced: Path, tmp_path: Path, at: str, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", str(induced), str(place / "newer.parquet"), "-o", str(tmp_path / "tuned"), "--at", at]
+    assert run(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"{column} induction  95 % interval" in lines[2]
+    rows = {line.split()[0]: line.split() for line in lines[4:7]}
+    lows = {name: float(row[-3]) for name, row in rows.items() if name != "induction"}
+    taken = load(tmp_path / "tuned").model_.readiness.trigger
+    assert taken == "induction" if max(lows.values()) <= 0 else lows[taken] > 0
 
 
 def test_labels_in_every_other_tangle_are_enough(place: Path, tmp_path: Path) -> None:

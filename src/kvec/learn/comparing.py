@@ -1,4 +1,4 @@
-"""Which trigger a model can best halt by: each fitted on half of the tangles and measured on the other, both ways."""
+"""Which trigger a model halts by: each fitted on half of the tangles and measured on the other, both ways."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from kvec.decide.targets import COSTS, Target
 from kvec.decide.unknown import Unknown
 from kvec.learn.retuning import known_triggers, require_possible, retune
 from kvec.learn.settling import FEWEST
-from kvec.report.metrics import harmonic_mean
+from kvec.report.metrics import harmonic_means, interval, resampled
 from kvec.words.errors import DataError, SettingError
 
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 DIALS = ("hazard", "induction")  # triggers that take a delay cost
+DRAWS = 500
+FEWEST_TANGLES = 6  # with five, one of two equals is ahead on all of them every 32nd time
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,40 @@ class Tried:
     """How a trigger does on sequences that it was not fitted on."""
 
     trigger: str
-    accuracy: float
-    earliness: float
-    hm: float
-    cost: float | None = None  # of a sequence, where the target says what costs
+    totals: Floats  # (T, 4) of each tangle: its labelled sequences, those decided rightly, shares seen, costs
+
+    @property
+    def accuracy(self) -> float:
+        """The share that is decided rightly."""
+        return self.measured("accuracy")
+
+    @property
+    def hm(self) -> float:
+        """HM of accuracy and of what is saved."""
+        return self.measured("HM")
+
+    @property
+    def earliness(self) -> float:
+        """The mean share of a sequence that is seen."""
+        return float(self.totals[:, 2].sum() / self.totals[:, 0].sum())
+
+    @property
+    def cost(self) -> float:
+        """What a sequence costs on average; 0 where nothing was said to cost."""
+        return -self.measured("cost")
+
+    def measured(self, measure: str) -> float:
+        """One of `measure_of`; more is better, so that costs are negative."""
+        return float(_measured(self.totals.sum(axis=0), measure))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By how much one trigger is ahead of another, and the interval of that, endless where tangles are too few."""
+
+    point: float
+    low: float
+    high: float
 
 
 def compare_triggers(model: Trained, held: Arrays, target: Target) -> list[Tried]:
@@ -71,22 +104,52 @@ def halves_of(tangle: npt.NDArray[np.integer[Any]], is_known: Bools, seed: int =
     return is_first[group]
 
 
-def best_of(tried: Sequence[Tried], target: Target) -> Tried:
-    """The cheapest, the most accurate at an earliness, or the one of best HM, as the target has it."""
-    if any(each.cost is not None for each in tried):
-        return min(tried, key=lambda each: each.cost or 0.0)
-    return max(tried, key=lambda each: each.accuracy if "earliness" in target else each.hm)
+def measure_of(target: Target) -> str:
+    """What counts: the cost, the accuracy at an earliness, or HM, as the target has it."""
+    return "cost" if set(target) & set(COSTS) else "accuracy" if "earliness" in target else "HM"
+
+
+def choose(tried: Sequence[Tried], present: str, target: Target) -> tuple[str, dict[str, Gain]]:
+    """The present trigger, or the best of those that are ahead of it beyond chance; what others gain over it.
+
+    Without the present one among them the best, and no gains.
+    """
+    measure = measure_of(target)
+    best = max(tried, key=lambda each: each.measured(measure))
+    now = next((each for each in tried if each.trigger == present), None)
+    if now is None:
+        return best.trigger, {}
+    gains = {each.trigger: _gain(each, now, measure) for each in tried if each is not now}
+    ahead = [each for each in tried if each is not now and gains[each.trigger].low > 0]
+    return max([now, *ahead], key=lambda each: each.measured(measure)).trigger, gains
+
+
+def _gain(one: Tried, other: Tried, measure: str) -> Gain:
+    """On the same resampled tangles."""
+    point = one.measured(measure) - other.measured(measure)
+    if len(one.totals) < FEWEST_TANGLES:
+        return Gain(point, -np.inf, np.inf)
+    first, second = (_measured(resampled(each.totals, DRAWS), measure) for each in (one, other))
+    return Gain(point, *interval(first - second, point))
+
+
+def _measured(totals: Floats, measure: str) -> Floats:
+    """(…,) a measure of sums of `Tried.totals`, (…, 4)."""
+    right, late, cost = np.moveaxis(totals[..., 1:] / totals[..., :1], -1, 0)
+    found: Floats = {"cost": -cost, "accuracy": right, "HM": harmonic_means(right, late)}[measure]
+    return found
 
 
 def _tried(model: Trained, halves: Sequence[tuple[Arrays, Arrays]], trigger: str, target: Target) -> Tried:
     """A trigger fitted on the first of each two and measured on the second; one that misses the target is refused."""
-    results = []
+    found = []
     for fitted, measured in halves:
         turned = retune(model, fitted, trigger, target)
-        seen = Held.of(heard(turned.readiness, measured))
+        known = some_of(measured, measured["labels"][:, 0] >= 0)
+        seen = Held.of(heard(turned.readiness, known))
         stops = seen.stops(turned.operating_point)
-        right, late = float(seen.accuracy(stops)), float(seen.earliness(stops))
-        cost = float(seen.cost(stops, target)) if set(target) & set(COSTS) else 0.0
-        results.append((right, late, harmonic_mean(right, late), cost))
-    right, late, hm, cost = (float(value) for value in np.mean(results, axis=0))
-    return Tried(trigger, right, late, hm, cost if set(target) & set(COSTS) else None)
+        costs = seen.cost(stops, target, each=True) if measure_of(target) == "cost" else np.zeros(len(stops))
+        found.append((known["tangle"], np.ones(len(stops)), seen.is_right(stops), stops / seen.length, costs))
+    tangle, *added = (np.concatenate(each) for each in zip(*found, strict=True))
+    group = np.unique(tangle, return_inverse=True)[1]
+    return Tried(trigger, np.stack([np.bincount(group, each) for each in added], axis=1))
