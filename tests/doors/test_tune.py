@@ -436,6 +436,43 @@ def test_of_new_classes_alone_the_unknown_are_counted(
     assert (found["new_classes"], found["n_new_labels"], found["n_keys"]) == ({"worm": 72}, 72, 0)
 
 
+def test_sequences_of_new_classes_are_said_to_be_left_out(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = demo_traffic(30, seed=3).with_columns(label=pl.col("label").replace("scan", "worm"))
+    items.write_parquet(tmp_path / "worms.parquet")
+    n = items.filter(pl.col("label") == "worm").select(pl.struct("tangle", "key").n_unique()).item()
+    words = ["tune", str(place / "model"), str(tmp_path / "worms.parquet"), "--trigger", "hazard"]
+    assert run([*words, "-o", str(tmp_path / "tuned")]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert f"kvec: left out: {n} sequences of classes new to the model ('worm')" in said
+    (line,) = (line for line in said if "warning" in line)
+    assert "worms.parquet holds no sequence of 'scan', 1 of the 5 classes that the model knows" in line
+
+
+def test_known_classes_that_are_missing_are_named(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", str(place / "model"), "--trigger", "hazard", "-o", str(tmp_path / "tuned")]
+    assert run([*words, str(place / "newer.parquet")]) == 0
+    assert "classes" not in capsys.readouterr().err
+    demo_traffic(80, seed=3).filter(pl.col("label") == "web").write_parquet(tmp_path / "web.parquet")
+    assert run([*words, str(tmp_path / "web.parquet")]) == 0
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "warning" in line)
+    assert "'chat'" in line and "'scan'" in line and "'web'" not in line and "4 of the 5 classes" in line
+    assert "left out" not in line
+
+
+def test_new_classes_are_told_before_the_others_are_too_few(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label = pl.when(pl.col("label") == "web").then("label").otherwise(pl.lit("worm"))
+    demo_traffic(20, seed=3).with_columns(label=label).write_parquet(tmp_path / "most.parquet")
+    assert run(["tune", str(place / "model"), str(tmp_path / "most.parquet"), "-o", str(tmp_path / "tuned")]) == 2
+    first, last = capsys.readouterr().err.splitlines()
+    assert "sequences of classes new to the model ('worm')" in first and "too few to tune on" in last
+
+
 def test_few_sequences_are_too_few_for_any_trigger(place: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     demo_traffic(5, seed=7).write_parquet(tmp_path / "few.parquet")
     line = refused("tune", place / "model", tmp_path / "few.parquet", "-o", tmp_path / "tuned")

@@ -17,7 +17,7 @@ from kvec.decide.replaying import score_table
 from kvec.doors.doubts import require_unused
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
-from kvec.doors.newcomers import require_known_class
+from kvec.doors.newcomers import missing_lines, new_lines, require_known_class
 from kvec.doors.promises import held_by, promise_lines, unknown_lines
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.doors.writing import require_apart
@@ -53,7 +53,11 @@ def tune_model(
     warn_of(items)
     tangles = model.tangles(items)
     require_known_class(model, tangles, data, "there is nothing to tune on")
+    for line in new_lines(model, tangles):
+        say(line)
     require_possible(model.model_, tangles.labels, trigger, target)
+    for line in missing_lines(model, tangles, data):
+        say(line)
     held = held_out(tangles, score_table(model.model_.network, tangles, model.model_.config))
     is_given = trigger is not None
     if trigger is None:
