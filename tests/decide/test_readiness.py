@@ -14,7 +14,8 @@ from kvec.decide.scores import Scores
 from kvec.decide.stream import Stream
 from kvec.decide.triggers.calibrated import Temperatures, fit_sharpness
 from kvec.estimator import load
-from kvec.learn.retuning import compare_triggers, retune
+from kvec.learn.comparing import compare_triggers
+from kvec.learn.retuning import retune
 from kvec.read.synthetic import DEMO_SCHEMA, demo_traffic
 from kvec.words.errors import DataError, SettingError
 

@@ -70,12 +70,16 @@ def test_costs_by_class_may_be_whole_numbers_of_any_kind() -> None:
     assert target["cost_per_error"].tolist() == [[0, 0], [3, 0]]
     seen = held([[0.1, 0.9], [0.2, 0.8]])
     assert float(seen.cost(np.array([2, 1]), target)) == pytest.approx(3 / 2 + 3 / 2), "web for scan, and the items"
+    for costs in (target, {"cost_per_error": 0.7, "cost_per_item": 1}):
+        each = seen.cost(np.array([2, 1]), costs, each=True)
+        assert each.shape == (2,) and each.mean() == pytest.approx(float(seen.cost(np.array([2, 1]), costs)))
 
 
 def test_delay_is_counted_in_items_or_in_seconds() -> None:
     seen = held([[0.1, 0.5, 0.9], [0.2, 0.8]], elapsed=np.array([0.0, 4.0, 10.0, 0.0, 6.0]))
     assert float(seen.cost(np.array([3, 1]), {"cost_per_item": 2.0})) == pytest.approx(4.0)
     assert float(seen.cost(np.array([3, 1]), {"cost_per_second": 2.0})) == pytest.approx(10.0)
+    assert seen.cost(np.array([3, 1]), {"cost_per_second": 2.0}, each=True).tolist() == [20.0, 0.0]
     longer = held([[0.1, 0.5, 0.9, 0.0], [0.2, 0.8, 0.0]], elapsed=np.array([0.0, 4, 10, 99, 0, 6, 99]))
     for costs in ({"cost_per_item": 2.0}, {"cost_per_second": 2.0}):
         assert float(seen.cost(np.array([2, 1]), costs)) == float(longer.cost(np.array([2, 1]), costs)), (

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import polars as pl
 import pytest
 from tests.decide.made_promise import promise
@@ -12,6 +13,7 @@ from kvec.decide.readiness import TRIGGERS
 from kvec.doors.cli import run
 from kvec.doors.service.versions import Version
 from kvec.estimator import load
+from kvec.learn.comparing import Tried
 from kvec.read.synthetic import demo_traffic
 
 
@@ -27,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_triggers_are_tried_and_the_best_is_kept(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_triggers_are_tried_and_one_of_them_halts(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     newer, tuned = str(place / "newer.parquet"), str(place / "tuned")
     assert run(["tune", str(place / "model"), newer, "-o", tuned]) == 0
     said = capsys.readouterr().out
@@ -252,6 +254,60 @@ def test_triggers_that_cannot_aim_at_a_target_are_left_out(
     assert load(place / "aimed").model_.delay_cost == 2
 
 
+def made(ahead: float, of: int = 40, trigger: str = "calibrated") -> Tried:
+    """A trigger that decides so many more of ten sequences of each tangle rightly."""
+    right = np.random.default_rng(0).integers(4, 9, of) + ahead
+    return Tried(trigger, np.stack([np.full(of, 10.0), right, np.full(of, 2.0), 10 - right], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("tried", "says", "trigger"),
+    [
+        ([made(0.0), made(0.0, trigger="induction")], "now, is kept: no other is ahead of it beyond", "induction"),
+        ([made(1.0), made(0.0, trigger="induction")], "calibrated is taken: it is ahead of induction", "calibrated"),
+        ([made(1.0, 4), made(0.0, 4, "induction")], "is kept: fewer than 6 tangles with labels do not", "induction"),
+        ([made(0.0, trigger="induction")], "now, is kept: no other can reach this", "induction"),
+        ([made(0.0)], "calibrated is taken, the best that can reach this; induction,", "calibrated"),
+    ],
+)
+def test_it_says_why_a_trigger_is_kept_or_taken(
+    place: Path, induced: Path, tried: list[Tried], says: str, trigger: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("kvec.doors.tuning.compare_triggers", lambda *_: tried)
+    tuned = tmp_path / "tuned"
+    assert run(["tune", str(induced), str(place / "newer.parquet"), "-o", str(tuned)]) == 0
+    said = capsys.readouterr().out
+    assert says in said and ("it turns by θ alone" in said) == (trigger == "calibrated")
+    assert load(tuned).model_.readiness.trigger == trigger
+    assert ("more HM than induction  95 % interval" in said) == (len(tried) == 2)
+    if trigger == "induction":
+        assert load(tuned, at={"delay_cost": 2.0}).model_.delay_cost == 2
+
+
+@pytest.mark.parametrize(
+    ("at", "column"),
+    [("earliness=0.4", "more accuracy than"), ("cost_per_error=1,cost_per_item=0.01", "less cost than")],
+)
+def test_triggers_are_compared_by_what_was_asked_for(
+    place: Path, induced: Path, tmp_path: Path, at: str, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", str(induced), str(place / "newer.parquet"), "-o", str(tmp_path / "tuned"), "--at", at]
+    assert run(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"{column} induction  95 % interval" in lines[2]
+    rows = {line.split()[0]: line.split() for line in lines[4:7]}
+    lows = {name: float(row[-3]) for name, row in rows.items() if name != "induction"}
+    taken = load(tmp_path / "tuned").model_.readiness.trigger
+    assert taken == "induction" if max(lows.values()) <= 0 else lows[taken] > 0
+
+
+def test_labels_in_every_other_tangle_are_enough(place: Path, tmp_path: Path) -> None:
+    label = pl.when(pl.col("tangle") % 2 == 0).then("label")
+    demo_traffic(30, seed=3).with_columns(label=label).write_parquet(tmp_path / "half.parquet")
+    assert run(["tune", str(place / "model"), str(tmp_path / "half.parquet"), "-o", str(tmp_path / "tuned")]) == 0
+
+
 def test_one_tangle_has_no_halves(place: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     one = demo_traffic(30, seed=3).with_columns(key=pl.format("{}-{}", "tangle", "key"), tangle=pl.lit(0))
     one.sort("time").write_parquet(tmp_path / "one.parquet")
@@ -378,6 +434,43 @@ def test_of_new_classes_alone_the_unknown_are_counted(
     decided = load(place / "model", at={"unknown_below": 0.2}).decide(worms)
     assert found["n_new_unknown"] == sum(not one.is_known for one in decided)
     assert (found["new_classes"], found["n_new_labels"], found["n_keys"]) == ({"worm": 72}, 72, 0)
+
+
+def test_sequences_of_new_classes_are_said_to_be_left_out(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = demo_traffic(30, seed=3).with_columns(label=pl.col("label").replace("scan", "worm"))
+    items.write_parquet(tmp_path / "worms.parquet")
+    n = items.filter(pl.col("label") == "worm").select(pl.struct("tangle", "key").n_unique()).item()
+    words = ["tune", str(place / "model"), str(tmp_path / "worms.parquet"), "--trigger", "hazard"]
+    assert run([*words, "-o", str(tmp_path / "tuned")]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert f"kvec: left out: {n} sequences of classes new to the model ('worm')" in said
+    (line,) = (line for line in said if "warning" in line)
+    assert "worms.parquet holds no sequence of 'scan', 1 of the 5 classes that the model knows" in line
+
+
+def test_known_classes_that_are_missing_are_named(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", str(place / "model"), "--trigger", "hazard", "-o", str(tmp_path / "tuned")]
+    assert run([*words, str(place / "newer.parquet")]) == 0
+    assert "classes" not in capsys.readouterr().err
+    demo_traffic(80, seed=3).filter(pl.col("label") == "web").write_parquet(tmp_path / "web.parquet")
+    assert run([*words, str(tmp_path / "web.parquet")]) == 0
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "warning" in line)
+    assert "'chat'" in line and "'scan'" in line and "'web'" not in line and "4 of the 5 classes" in line
+    assert "left out" not in line
+
+
+def test_new_classes_are_told_before_the_others_are_too_few(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label = pl.when(pl.col("label") == "web").then("label").otherwise(pl.lit("worm"))
+    demo_traffic(20, seed=3).with_columns(label=label).write_parquet(tmp_path / "most.parquet")
+    assert run(["tune", str(place / "model"), str(tmp_path / "most.parquet"), "-o", str(tmp_path / "tuned")]) == 2
+    first, last = capsys.readouterr().err.splitlines()
+    assert "sequences of classes new to the model ('worm')" in first and "too few to tune on" in last
 
 
 def test_few_sequences_are_too_few_for_any_trigger(place: Path, tmp_path: Path, refused: Callable[..., str]) -> None:

@@ -161,7 +161,12 @@ class Held:
 
     def accuracy(self, stops: Ints) -> Floats:
         """(…,) share of sequences decided rightly."""
-        right: Floats = (self.predicted[self.offsets[:-1] + stops - 1] == self.truth).mean(axis=-1)
+        right: Floats = self.is_right(stops).mean(axis=-1)
+        return right
+
+    def is_right(self, stops: Ints) -> npt.NDArray[np.bool_]:
+        """(…, S) which sequences are decided rightly."""
+        right: npt.NDArray[np.bool_] = self.predicted[self.offsets[:-1] + stops - 1] == self.truth
         return right
 
     def best(self, threshold: float | None = None) -> OperatingPoint:
@@ -246,19 +251,23 @@ class Held:
     def _cheapest(self, costs: Target) -> OperatingPoint:
         return self.path[int(np.argmin(self.cost(self.along, costs)))]
 
-    def cost(self, stops: Ints, costs: Target) -> Floats:
-        """(…,) what a sequence costs on average when it is decided there."""
+    def cost(self, stops: Ints, costs: Target, each: bool = False) -> Floats:
+        """(…,) what a sequence costs on average when it is decided there; (…, S) what each costs."""
         if costs.get("cost_per_second") and self.elapsed is None:
             raise SettingError("cost_per_second needs times, which the training data did not have; use cost_per_item")
+
+        def over(values: npt.NDArray[Any]) -> Any:
+            return values if each else values.mean(axis=-1)
+
         at = self.offsets[:-1] + stops - 1
         error = costs.get("cost_per_error", 0.0)
         if isinstance(error, np.ndarray):
-            total = error[self.truth, self.predicted[at]].mean(axis=-1)
+            total = over(error[self.truth, self.predicted[at]])
         else:
-            total = error * (1 - self.accuracy(stops))
-        total = total + costs.get("cost_per_item", 0.0) * stops.mean(axis=-1)
+            total = error * (1 - over(self.is_right(stops)))
+        total = total + costs.get("cost_per_item", 0.0) * over(stops)
         if self.elapsed is not None:
-            total = total + costs.get("cost_per_second", 0.0) * self.elapsed[at].mean(axis=-1)
+            total = total + costs.get("cost_per_second", 0.0) * over(self.elapsed[at])
         found: Floats = total
         return found
 

@@ -1,4 +1,4 @@
-"""Labelled sequences of classes that are all new to the model: nothing can be compared, but they may be unknown."""
+"""Labelled sequences of classes that are new to the model, or all of them, and classes of which there are none."""
 
 from __future__ import annotations
 
@@ -26,6 +26,35 @@ def require_known_class(model: KVEC, tangles: Tangles, data: Path, so: str) -> N
             f"{data}: the model knows none of the classes in it ({named(list(new))}), so {so}; "
             f"it knows {named(model.classes_.tolist())}"
         )
+
+
+def new_lines(model: KVEC, tangles: Tangles) -> list[str]:
+    """A sentence for each label column with sequences of classes that the model does not know."""
+    said = []
+    for column, label in enumerate(model.model_.vocabulary.label_names):
+        new = left_out(tangles, label, tangles.labels[:, column] >= 0)[1]
+        if n := sum(new.values()):
+            them = f"{n:,} sequence{'s' * (n != 1)}"
+            said.append(f"left out: {them} of classes new to the model{_of(model, label)} ({named(list(new))})")
+    return said
+
+
+def missing_lines(model: KVEC, tangles: Tangles, data: Path) -> list[str]:
+    """A warning for each label column of whose classes some have no sequence."""
+    vocabulary, said = model.model_.vocabulary, []
+    for column, (label, classes) in enumerate(zip(vocabulary.label_names, vocabulary.labels, strict=True)):
+        there = set(tangles.labels[:, column].tolist())
+        if missing := [name for number, name in enumerate(classes) if number not in there]:
+            said.append(
+                f"warning: {data} holds no sequence of {named(missing)}, {len(missing):,} of the {len(classes):,} "
+                f"classes that the model knows{_of(model, label)}; what is fitted without them may be wrong about them"
+            )
+    return said
+
+
+def _of(model: KVEC, label: str) -> str:
+    """Which label column is meant, where there are several."""
+    return f" in column {label!r}" if len(model.model_.vocabulary.label_names) > 1 else ""
 
 
 def new_alone(model: KVEC, tangles: Tangles, scores: Scores, new: dict[str, int]) -> dict[str, Any]:

@@ -23,7 +23,8 @@ def tune(
         Option(
             metavar="NAME",
             help="What halts: the learned score (hazard), the calibrated probability (calibrated), or backward "
-            "induction on the cost of waiting (induction). Without it all are tried, and the best is taken.",
+            "induction on the cost of waiting (induction). Without it all are tried, and the model's own stays unless "
+            "another is ahead beyond chance.",
             show_default=False,
         ),
     ] = None,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from kvec.decide.replaying import score_table
 from kvec.doors.doubts import require_unused
 from kvec.doors.measuring import require_truth
 from kvec.doors.messages import say, warn_of
-from kvec.doors.newcomers import require_known_class
+from kvec.doors.newcomers import missing_lines, new_lines, require_known_class
 from kvec.doors.promises import held_by, promise_lines, unknown_lines
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.doors.writing import require_apart
 from kvec.estimator import load
-from kvec.learn.retuning import Tried, best_of, compare_triggers, require_possible, retune
+from kvec.learn.comparing import FEWEST_TANGLES, Gain, Tried, choose, compare_triggers, measure_of
+from kvec.learn.retuning import require_possible, retune
 from kvec.report.text import table
 from kvec.tangle.seen import seen_marks
 from kvec.words.plain import require_choice
@@ -51,20 +53,26 @@ def tune_model(
     warn_of(items)
     tangles = model.tangles(items)
     require_known_class(model, tangles, data, "there is nothing to tune on")
+    for line in new_lines(model, tangles):
+        say(line)
     require_possible(model.model_, tangles.labels, trigger, target)
+    for line in missing_lines(model, tangles, data):
+        say(line)
     held = held_out(tangles, score_table(model.model_.network, tangles, model.model_.config))
+    is_given = trigger is not None
     if trigger is None:
-        tried = compare_triggers(model.model_, held, target)
+        present, tried = model.model_.readiness.trigger, compare_triggers(model.model_, held, target)
+        trigger, gains = choose(tried, present, target)
         print("each fitted on half of the tangles, measured on the other half:\n")
-        print(_shown(tried))
-        trigger = best_of(tried, target).trigger
-        if trigger == "calibrated":
-            print("it turns by θ alone; --trigger induction gives a model that turns by λ")
+        print(_shown(tried, gains, present, measure_of(target)))
+        print(f"\n{_why(trigger, gains, present)}")
     tuned = retune(model.model_, held, trigger, target)
     tuned = replace(tuned, tuned=np.union1d(tuned.tuned, seen_marks(items.frame)))  # it can promise nothing any more
     if there := held_by(output):
         say(f"{there}{', the one that was tuned' * (output.resolve() == path.resolve())}, which is replaced")
     save_model(tuned, output)
+    if not is_given and tuned.delay_cost is None:
+        print("it turns by θ alone; --trigger induction gives a model that turns by λ")
     print(f"the model that halts by {WAYS[trigger]} is in {output}, at {tuned.operating_point}")
     for line in unknown_lines(tuned.unknown):
         print(line)
@@ -72,11 +80,36 @@ def tune_model(
         say(line)
 
 
-def _shown(tried: list[Tried]) -> str:
-    costs = [[] if t.cost is None else [f"{t.cost:.4g}"] for t in tried]
+def _shown(tried: Sequence[Tried], gains: Mapping[str, Gain], present: str, measure: str) -> str:
+    """What each does, and by how much it is ahead of the present one."""
+    is_cost = measure == "cost"
+    header = ["trigger", "accuracy", "earliness", "HM", *["cost"] * is_cost]
     rows = [
-        (t.trigger, f"{t.accuracy:.4f}", f"{t.earliness:.4f}", f"{t.hm:.4f}", *cost)
-        for t, cost in zip(tried, costs, strict=True)
+        [t.trigger, f"{t.accuracy:.4f}", f"{t.earliness:.4f}", f"{t.hm:.4f}", *[f"{t.cost:.4g}"] * is_cost]
+        for t in tried
     ]
-    header = ("trigger", "accuracy", "earliness", "HM", "cost")[: len(rows[0])]
-    return table(rows, header, right=(1, 2, 3, 4))
+    if gains:
+        header += [f"{'less' if is_cost else 'more'} {measure} than {present}", "95 % interval"]
+        rows = [row + _gained(gains.get(row[0]), "+.4g" if is_cost else "+.4f") for row in rows]
+    return table(rows, header, right=range(1, len(header) - bool(gains)))
+
+
+def _gained(gain: Gain | None, digits: str) -> list[str]:
+    if gain is None:
+        return ["", ""]
+    between = f"{gain.low:{digits}} to {gain.high:{digits}}" if isfinite(gain.low) else "of too few tangles"
+    return [f"{gain.point:{digits}}", between]
+
+
+def _why(trigger: str, gains: Mapping[str, Gain], present: str) -> str:
+    """Why a trigger was kept or taken."""
+    now = f"{present}, by which the model halts now,"
+    if trigger != present:
+        if gains:
+            return f"{trigger} is taken: it is ahead of {now} beyond the interval"
+        return f"{trigger} is taken, the best that can reach this; {now} cannot"
+    if not gains:
+        return f"{now} is kept: no other can reach this"
+    if not all(isfinite(gain.low) for gain in gains.values()):
+        return f"{now} is kept: fewer than {FEWEST_TANGLES} tangles with labels do not tell which is better"
+    return f"{now} is kept: no other is ahead of it beyond the interval (--trigger takes another)"

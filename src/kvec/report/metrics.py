@@ -210,14 +210,7 @@ def bootstrap(
     ]
     late = np.bincount(group, np.asarray(n_observed) / np.asarray(length), n)
     added = np.concatenate([*tables, late[:, None]], axis=1, dtype=np.float64)
-    rng = np.random.default_rng(seed)
-    totals = np.empty((draws, added.shape[1]))
-    rows = max(1, _CHUNK // n)
-    for start in range(0, draws, rows):
-        size = min(rows, draws - start)
-        drawn = rng.integers(0, n, (size, n)) + np.arange(size)[:, None] * n
-        times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)  # each tangle was drawn
-        totals[start : start + size] = times.astype(np.float64) @ added
+    totals = resampled(added, draws, seed)
     hits, support, predictions = (totals[:, i * n_classes : (i + 1) * n_classes] for i in range(3))
     n_keys = support.sum(axis=1)
     share_right, share_seen = hits.sum(axis=1) / n_keys, totals[:, -1] / n_keys
@@ -227,6 +220,20 @@ def bootstrap(
         n_known = predictions.sum(axis=1)
         drawn_measures |= {"coverage": n_known / n_keys, "known_accuracy": ratio(hits.sum(axis=1), n_known)}
     return drawn_measures
+
+
+def resampled(added: Floats, draws: int, seed: int = 0) -> Floats:
+    """(draws, columns) sums of what tangles add, (tangles, columns), over resamples of them with replacement."""
+    n = len(added)
+    rng = np.random.default_rng(seed)
+    totals = np.empty((draws, added.shape[1]))
+    rows = max(1, _CHUNK // n)
+    for start in range(0, draws, rows):
+        size = min(rows, draws - start)
+        drawn = rng.integers(0, n, (size, n)) + np.arange(size)[:, None] * n
+        times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)  # each tangle was drawn
+        totals[start : start + size] = times.astype(np.float64) @ added
+    return totals
 
 
 def interval(drawn: Floats, point: float) -> tuple[float, float]:
