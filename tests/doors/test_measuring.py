@@ -11,6 +11,7 @@ from tests.doors.made import Trained
 
 import kvec
 from kvec.decide.held import held_out
+from kvec.decide.promise_here import PromiseHere
 from kvec.decide.replaying import score_table
 from kvec.doors.measuring import dial_of, evaluate_model, report_evaluation, to_json, validation_traces
 from kvec.learn.retuning import retune
@@ -156,4 +157,5 @@ def test_the_names_in_json_are_those_that_are_promised(model: kvec.KVEC, trained
     tangles = model.tangles(trained.items)
     training, costs = part(model, trained, "train"), {"cost_per_error": 1.0}
     (found,) = evaluate_model(model, tangles, model.scores(tangles), training, costs)
-    assert set(re.findall(r"`(\w+)`", promised)) == set(to_json([found, found]))
+    found = replace(found, promise_here=PromiseHere(0.1, 0.2, 80))
+    assert set(re.findall(r"`(\w+)`", promised)) == {"promise", *to_json([found, found])}

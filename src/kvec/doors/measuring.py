@@ -13,9 +13,11 @@ import numpy.typing as npt
 import polars as pl
 
 from kvec import __version__
+from kvec.decide.calibrating import calibration
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import held_out, scores_of
 from kvec.decide.operating import Held, OperatingPoint
+from kvec.decide.promise_here import PromiseHere, promise_here
 from kvec.decide.scores import Scores
 from kvec.decide.targets import COSTS, Target, with_classes
 from kvec.doors.promises import promise_lines, unknown_lines
@@ -55,6 +57,7 @@ class Evaluation:
     is_known: Bools | None = None  # decisions that say that they know, where some may not
     n_new_unknown: int = 0  # sequences of new classes that are decided as not known
     costs: tuple[float, float, float] | None = None  # of a sequence: by halting, the fixed rule, at the end
+    promise_here: PromiseHere | None = None  # what is lost of that which the model's promise is about
 
     @property
     def without_repeats(self) -> Summary | None:
@@ -135,6 +138,8 @@ class Evaluation:
         }
         if self.costs is not None:
             plain["cost"], plain["fixed_n"]["cost"], plain["end_cost"] = self.costs
+        if self.promise_here is not None:
+            plain["promise_here"] = self.promise_here.to_dict()
         new = self.without_repeats
         return plain if new is None else plain | {"without_repeats": new.to_dict()}
 
@@ -204,8 +209,28 @@ def evaluate_model(
         found.append(Evaluation(
             label, classes, trained.threshold, traces, n_missing, new_classes, halting, fixed_n, fixed, whole,
             is_new_here, trained.delay_cost, is_sure, n_new_unknown, costs,
+            None if column else lost_here(model, tangles, scores),
         ))  # fmt: skip
     return tuple(found)
+
+
+def lost_here(model: KVEC, tangles: Tangles, scores: Scores) -> PromiseHere | None:
+    """What is lost here of that which the model promises, where it does; a class that is new to it is always wrong."""
+    promise = model.deployed().promised
+    if promise is None:
+        return None
+    is_given = tangles.frame[f"label.{promise.label}"][tangles.sequences.first].is_not_null().to_numpy()
+    found = calibration(tangles, scores, is_given, tangles.tangle_of.astype(np.int64), [model.model_.operating_point])
+    return promise_here(promise, found, model.model_.vocabulary.labels[0])
+
+
+def told_of(model: KVEC, evaluation: Evaluation) -> list[str]:
+    """What is told of the model before any figures: its promise, what is lost here, and when it says unknown."""
+    here = evaluation.promise_here
+    return [
+        *promise_lines(model.deployed()), *([] if here is None else [here.line()]),
+        *unknown_lines(model.model_.unknown),
+    ]  # fmt: skip
 
 
 def to_json(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -227,8 +252,7 @@ def report_evaluation(
         f"HM {each.halting.hm:.3f}"
         for each in others
     ]
-    said = [*promise_lines(model.deployed()), *unknown_lines(model.model_.unknown), *first.notes()]
-    notes += [f"{note[0].upper()}{note[1:]}." for note in said]
+    notes += [f"{note[0].upper()}{note[1:]}." for note in (*told_of(model, first), *first.notes())]
     trained = model.model_
     write_report(
         path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,
