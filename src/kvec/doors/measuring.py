@@ -23,7 +23,7 @@ from kvec.decide.targets import COSTS, Target, with_classes
 from kvec.doors.promises import promise_lines, unknown_lines
 from kvec.estimator import KVEC
 from kvec.read.table import Table
-from kvec.report.curves import Dial, Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
+from kvec.report.curves import Dial, Traces, best_fixed, fixed_sizes, stop_at_fixed, stop_at_threshold, summarise_stops
 from kvec.report.html import write_report
 from kvec.report.metrics import Summary, per_class
 from kvec.report.text import percent, table
@@ -49,7 +49,7 @@ class Evaluation:
     n_missing: int  # sequences without a label
     new_classes: dict[str, int]  # labels that the model does not know, with their numbers of sequences
     halting: Summary  # at the model's operating point
-    fixed_n: int  # best on the validation sequences
+    fixed_n: int  # best on the validation sequences, by HM or, where costs are given, by these
     fixed: Summary
     whole: Summary  # every sequence at its end
     is_new: Bools | None = None  # sequences that do not occur in the training part
@@ -86,6 +86,8 @@ class Evaluation:
     def notes(self) -> list[str]:
         """What must be known beside the figures, a sentence each."""
         found = one_for_all(self.traces, self.threshold, self.classes)
+        if self.costs is not None:
+            found.append(f"fixed rule: {_items(self.fixed_n)}, the number of least cost on the validation sequences")
         new = self.without_repeats
         if new is not None and new.n_keys < self.halting.n_keys:
             found.append(
@@ -123,7 +125,11 @@ class Evaluation:
             "threshold": self.threshold,
             "delay_cost": self.delay_cost,
             "end_accuracy": self.whole.accuracy,
-            "fixed_n": {"n": self.fixed_n, **{name: getattr(self.fixed, name) for name in names}},
+            "fixed_n": {
+                "n": self.fixed_n,
+                "chosen_by": "hm" if self.costs is None else "cost",
+                **{name: getattr(self.fixed, name) for name in names},
+            },
             "n_left_out": self.n_missing + self.n_new,
             "n_missing_labels": self.n_missing,
             "n_new_labels": self.n_new,
@@ -145,9 +151,10 @@ class Evaluation:
 
     def to_text(self) -> str:
         """Tables for a terminal."""
+        rule = "every sequence" if self.costs is None else "the cheapest n:"
         rules = [
             (f"the model, {OperatingPoint(self.threshold, self.delay_cost)}", self.halting),
-            (f"every sequence after {self.fixed_n} item{'s' * (self.fixed_n > 1)}", self.fixed),
+            (f"{rule} after {_items(self.fixed_n)}", self.fixed),
             ("every sequence at its end", self.whole),
         ]
         costs = [()] * len(rules) if self.costs is None else [(f"{cost:.4g}",) for cost in self.costs]
@@ -178,7 +185,7 @@ def evaluate_model(
 ) -> tuple[Evaluation, ...]:
     """Evaluate every label column; with the training part, tell which sequences it holds identically.
 
-    Where the target says what costs, so do the rules of the first column.
+    Where the target says what costs, so do the rules of the first column, and the fixed one is the cheapest.
     """
     trained = model.model_
     is_new = None if training is None else is_new_to(training, tangles)
@@ -186,7 +193,11 @@ def evaluate_model(
     for column, label in enumerate(trained.vocabulary.label_names):
         traces = model.traces(tangles, scores, column)
         classes = trained.vocabulary.labels[column]
-        fixed_n = best_fixed(validation_traces(trained, column))[0]
+        aims = with_classes(target, classes) if column == 0 and target and set(target) & set(COSTS) else None
+        if aims is None:
+            fixed_n = best_fixed(validation_traces(trained, column))[0]
+        else:
+            fixed_n = cheapest_fixed(Held.of(trained.validation), aims)
         known = tangles.labels[:, column] >= 0
         sure = model.is_known(tangles, scores, column)
         is_sure = None if sure is None else sure[known]
@@ -198,8 +209,8 @@ def evaluate_model(
         )
         n_missing, new_classes, of_new = left_out(tangles, label, known)
         costs = None
-        if column == 0 and target and set(target) & set(COSTS):
-            held, aims = Held.of(held_out(tangles, scores)), with_classes(target, classes)
+        if aims is not None:
+            held = Held.of(held_out(tangles, scores))
             at_point, at_fixed, at_end = (
                 float(held.cost(stop, aims)) for stop in (stops, stop_at_fixed(traces, fixed_n), traces.length)
             )
@@ -212,6 +223,12 @@ def evaluate_model(
             None if column else lost_here(model, tangles, scores),
         ))  # fmt: skip
     return tuple(found)
+
+
+def cheapest_fixed(held: Held, costs: Target) -> int:
+    """The number of items after which these sequences cost least on average; of equals, the smallest."""
+    sizes = fixed_sizes(held.length)
+    return int(sizes[np.argmin([held.cost(np.minimum(held.length, n), costs) for n in sizes])])
 
 
 def lost_here(model: KVEC, tangles: Tangles, scores: Scores) -> PromiseHere | None:
@@ -312,6 +329,10 @@ def left_out(tangles: Tangles, label: str, known: Bools) -> tuple[int, dict[str,
     counts = given.drop_nulls().cast(pl.String).alias("name").value_counts()
     counts = counts.sort("count", "name", descending=[True, False])
     return given.null_count(), dict(counts.rows()), which[given.is_not_null().to_numpy()]
+
+
+def _items(n: int) -> str:
+    return f"{n} item{'s' * (n != 1)}"
 
 
 def _sequences(n: int) -> str:

@@ -60,6 +60,7 @@ def write_report(
 
     The curve is that of `dial`, or of thresholds where there is none.
     `fixed_n` is the rival rule if it was chosen elsewhere (on validation data); else the best on these very sequences.
+    Where there are `costs`, it was chosen by them.
     `is_known` tells which decisions say that they know, where some do not.
     `costs` are those of a sequence by halting, by the fixed rule and at the end, where it is known what costs.
     """
@@ -76,16 +77,17 @@ def write_report(
     chosen = shown_point(threshold, delay_cost)
     by_model = curves.threshold_curve(traces) if dial is None else curves.dial_curve(traces, dial)
     by_fixed = curves.fixed_curve(traces)
+    cheapest = "" if costs is None else ", the cheapest on validation"
     rules = [
         _rule(traces, n_observed, f"the model, {chosen}", is_known),
-        _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}"),
+        _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}{cheapest}"),
         _rule(traces, traces.length, "every sequence at its end"),
     ]
     drawn = {
         "curves": pictures.draw_curves(
             by_model, by_fixed,
             (chosen, rules[0]["earliness"], _rule(traces, n_observed, "")["accuracy"]),
-            (n, rules[1]["earliness"], rules[1]["accuracy"]),
+            (n, rules[1]["earliness"], rules[1]["accuracy"]), "best" if costs is None else "cheapest",
         ),
         "earliness": pictures.draw_earliness(ratios, is_right),
         "confusion": pictures.draw_confusion(

@@ -40,11 +40,12 @@ _MEASURES = (("hm", "HM", BLUE), ("accuracy", "accuracy", GREEN), ("earliness", 
 
 
 def draw_curves(
-    model: Curve, fixed: Curve, chosen: tuple[str, float, float], best_fixed: tuple[int, float, float]
-) -> Figure:
+    model: Curve, fixed: Curve, chosen: tuple[str, float, float], best_fixed: tuple[int, float, float],
+    what: str = "best",
+) -> Figure:  # fmt: skip
     """Accuracy against earliness: the model and the fixed-n rule, each with its point.
 
-    `chosen` is (name, earliness, accuracy), `best_fixed` is (n, earliness, accuracy).
+    `chosen` is (name, earliness, accuracy), `best_fixed` is (n, earliness, accuracy), and `what` is best about it.
     """
     with styled():
         figure = sheet(7.2, 4.4)
@@ -60,7 +61,7 @@ def draw_curves(
         axes.plot(model.earliness, model.accuracy, color=BLUE, lw=2.2, clip_on=False)
         named = (
             (chosen, BLUE, "o", 11, f"the model, {chosen[0]}"),
-            (best_fixed, VERMILLION, "D", 7, f"best fixed rule, n = {best_fixed[0]}"),
+            (best_fixed, VERMILLION, "D", 7, f"{what} fixed rule, n = {best_fixed[0]}"),
         )
         points = np.array([[late, (right - bottom) / (1 - bottom)] for (_, late, right), *_ in named])
         words = [
