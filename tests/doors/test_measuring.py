@@ -173,6 +173,7 @@ def test_where_costs_are_given_the_fixed_rule_is_the_cheapest_on_validation(
     assert f"cheapest fixed rule, n = {found.fixed_n}" in page and "best fixed rule" not in page
     mean = found.costs[1] - found.costs[0]
     assert f"A sequence costs {abs(mean):.4g} {'less' if mean >= 0 else 'more'} by the model." in page
+    assert "The model's HM is" not in page, "the cheapest rule is not that of the best HM"
 
 
 def test_without_costs_the_fixed_rule_is_that_of_the_best_hm(model: kvec.KVEC, trained: Trained) -> None:
