@@ -22,6 +22,7 @@ from kvec.decide.scores import Scores
 from kvec.decide.targets import COSTS, Target, with_classes
 from kvec.doors.promises import promise_lines, unknown_lines
 from kvec.estimator import KVEC
+from kvec.learn.run import kept_of
 from kvec.read.table import Table
 from kvec.report.curves import Dial, Traces, best_fixed, fixed_sizes, stop_at_fixed, stop_at_threshold, summarise_stops
 from kvec.report.html import write_report
@@ -274,6 +275,7 @@ def report_evaluation(
     write_report(
         path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,
         delay_cost=first.delay_cost, dial=dial, classes=first.classes, fixed_n=first.fixed_n, history=trained.history,
+        kept=kept_of(trained.history, trained.config.training)["epoch"] if trained.history else None,
         settings=trained.config.to_dict(),
         data=data | trained.about, explanations=explanations, notes=notes, command=command, version=__version__,
         is_known=first.is_known, costs=first.costs,
