@@ -20,6 +20,7 @@ from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.promise_here import PromiseHere, promise_here
 from kvec.decide.scores import Scores
 from kvec.decide.targets import COSTS, Target, with_classes
+from kvec.doors.asked import of_the_asked
 from kvec.doors.promises import promise_lines, unknown_lines
 from kvec.estimator import KVEC
 from kvec.learn.run import kept_of
@@ -59,6 +60,7 @@ class Evaluation:
     n_new_unknown: int = 0  # sequences of new classes that are decided as not known
     costs: tuple[float, float, float] | None = None  # of a sequence: by halting, the fixed rule, at the end
     promise_here: PromiseHere | None = None  # what is lost of that which the model's promise is about
+    of_the_asked: tuple[str, ...] = ()  # what is said of what was asked for
 
     @property
     def without_repeats(self) -> Summary | None:
@@ -107,7 +109,7 @@ class Evaluation:
                 f"unknown: {percent(self.n_new_unknown / self.n_new)} of the {_sequences(self.n_new)} of new classes, "
                 f"and {percent(1 - self.halting.coverage)} of the others"
             )
-        return found
+        return [*found, *self.of_the_asked]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -222,6 +224,7 @@ def evaluate_model(
             label, classes, trained.threshold, traces, n_missing, new_classes, halting, fixed_n, fixed, whole,
             is_new_here, trained.delay_cost, is_sure, n_new_unknown, costs,
             None if column else lost_here(model, tangles, scores),
+            () if column else of_the_asked(model, tangles, scores, target or {}),
         ))  # fmt: skip
     return tuple(found)
 
