@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from kvec.decide.calibrating import calibration
 from kvec.decide.guarantee import Calibration, Wish
 from kvec.decide.operating import Held
-from kvec.doors.guaranteeing import calibration, units
+from kvec.doors.guaranteeing import units
 from kvec.doors.sources import read_by_schema, take_part
 from kvec.estimator import load
 

@@ -11,6 +11,7 @@ from tests.doors.made import Trained
 
 import kvec
 from kvec.decide.held import held_out
+from kvec.decide.promise_here import PromiseHere
 from kvec.decide.replaying import score_table
 from kvec.doors.measuring import dial_of, evaluate_model, report_evaluation, to_json, validation_traces
 from kvec.learn.retuning import retune
@@ -150,10 +151,42 @@ def test_what_sequences_cost_is_told_where_costs_are_given(model: kvec.KVEC, tra
     assert by_class.to_dict()["end_cost"] == pytest.approx(3 * (1 - found.whole.accuracy))
 
 
+@pytest.mark.parametrize("per_item", [0.001, 0.02, 0.2])
+def test_where_costs_are_given_the_fixed_rule_is_the_cheapest_on_validation(
+    model: kvec.KVEC, trained: Trained, tmp_path: Path, per_item: float
+) -> None:
+    tangles, target = model.tangles(trained.items), {"cost_per_error": 1.0, "cost_per_item": per_item}
+    (found,) = evaluate_model(model, tangles, model.scores(tangles), target=target)
+    kept = validation_traces(model.model_)
+    costs = []
+    for n in range(1, int(kept.length.max()) + 1):
+        stops = np.minimum(kept.length, n)
+        costs.append(1 - np.mean(kept.decided(stops)[0] == kept.truth) + per_item * stops.mean())
+    assert costs[found.fixed_n - 1] == pytest.approx(min(costs))
+    assert found.fixed.mean_n_observed <= found.fixed_n and found.to_dict()["fixed_n"]["chosen_by"] == "cost"
+    items = f"{found.fixed_n} item{'s' * (found.fixed_n > 1)}"
+    assert f"\nthe cheapest n: after {items}  " in found.to_text()
+    assert f"fixed rule: {items}, the number of least cost on the validation sequences" in found.notes()
+    report_evaluation(tmp_path / "report.html", model, [found], "costs", "kvec evaluate", {})
+    page = " ".join((tmp_path / "report.html").read_text("utf-8").split())
+    assert f"<td>every sequence after {items}, the cheapest on validation</td>" in page
+    assert f"cheapest fixed rule, n = {found.fixed_n}" in page and "best fixed rule" not in page
+    mean = found.costs[1] - found.costs[0]
+    assert f"A sequence costs {abs(mean):.4g} {'less' if mean >= 0 else 'more'} by the model." in page
+    assert "The model's HM is" not in page, "the cheapest rule is not that of the best HM"
+
+
+def test_without_costs_the_fixed_rule_is_that_of_the_best_hm(model: kvec.KVEC, trained: Trained) -> None:
+    tangles = model.tangles(trained.items)
+    (found,) = evaluate_model(model, tangles, model.scores(tangles), target={"earliness": 0.5})
+    assert found.to_dict()["fixed_n"]["chosen_by"] == "hm" and "cheapest" not in found.to_text()
+
+
 def test_the_names_in_json_are_those_that_are_promised(model: kvec.KVEC, trained: Trained) -> None:
     record = Path(__file__).parents[2] / "docs" / "decisions" / "0002-what-an-evaluation-shows.md"
     _, _, promised = record.read_text(encoding="utf-8").partition("The names in its JSON are fixed")
     tangles = model.tangles(trained.items)
     training, costs = part(model, trained, "train"), {"cost_per_error": 1.0}
     (found,) = evaluate_model(model, tangles, model.scores(tangles), training, costs)
-    assert set(re.findall(r"`(\w+)`", promised)) == set(to_json([found, found]))
+    found = replace(found, promise_here=PromiseHere(0.1, 0.2, 80))
+    assert set(re.findall(r"`(\w+)`", promised)) == {"promise", *to_json([found, found])}

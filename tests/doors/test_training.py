@@ -7,7 +7,8 @@ import pytest
 from tests.doors.made import FLAGS, TINY, Trained
 
 from kvec.doors.cli import run
-from kvec.doors.training import early_end
+from kvec.doors.measuring import evaluate_model, report_evaluation
+from kvec.doors.training import early_end, kept_line
 from kvec.estimator import load
 from kvec.read.synthetic import demo_traffic
 from kvec.words.config import Training
@@ -30,6 +31,25 @@ def test_why_a_run_ended_early() -> None:
     assert early_end(history(0.1, seconds=40.0), half) == "stopped after 1 of 12 epochs: 0.5 minutes were over"
 
 
+def test_which_epoch_is_kept_and_by_what() -> None:
+    better_later = [record | {"unseen": loss} for record, loss in zip(history(0.1, 0.2), (0.5, 0.6), strict=True)]
+    for told, settings, words in (
+        (better_later, Training(), "epoch 1 of 2 is kept (it loses least on validation)"),
+        (history(0.1, 0.3), Training(objective="expected"), "epoch 2 of 2 is kept (it has the best HM on validation)"),
+        (better_later, Training(keep="last"), "epoch 2 of 2 is kept, being the last; on validation"),
+    ):  # fmt: skip
+        assert kept_line(told, settings) == words
+
+
+def test_the_report_rings_the_kept_epoch(trained: Trained, tmp_path: Path) -> None:
+    model = load(trained.model)
+    (first,) = model.model_.history
+    model.model_.history += [first | {"epoch": 2.0, "unseen": first["unseen"] + 1, "hm": 0.99}]
+    tangles = model.tangles(trained.items)
+    report_evaluation(tmp_path / "a.html", model, evaluate_model(model, tangles, model.scores(tangles)), "", "", {})
+    assert "kept: epoch 1" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
 def test_a_model_in_its_place_is_said_to_be_replaced(
     trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,7 +63,7 @@ def test_a_model_in_its_place_is_said_to_be_replaced(
         f"kvec: the model that was in {tmp_path / 'model'} is replaced",
     ]
     assert out.startswith("stopped after 1 of 3 epochs: 0.0001 minutes were over\n")
-    assert "epoch 1 of 1 was best" in out
+    assert "epoch 1 of 1 is kept (it loses least on validation):" in out
 
 
 def test_training_warns_of_what_inspect_finds_in_fields_and_classes(

@@ -120,6 +120,11 @@ def test_numbers_are_those_of_the_summary(tmp_path: Path) -> None:
     assert f"every sequence after {n} item" in shown
 
 
+def test_the_kept_epoch_is_named(tmp_path: Path) -> None:
+    shown = " ".join(Page(write(tmp_path / "a.html", history=made.HISTORY, kept=4.0)).words)
+    assert "kept: epoch 4" in shown and "best HM" not in shown
+
+
 def test_what_unknown_does_to_the_headline_is_said_beside_it(tmp_path: Path) -> None:
     traces = made.traces()
     theta, _ = curves.best_threshold(traces)

@@ -58,7 +58,25 @@ def test_history_takes_losses_and_validation_measures() -> None:
     texts = words(to_svg(pictures.draw_history(made.HISTORY)))
     assert {"loss", "classification", "accuracy", "HM", "earliness ↓"} <= set(texts)
     assert "seconds" not in texts and "policy" not in texts
-    assert "on validation; best HM 0.700 at epoch 5" in texts
+    assert "on validation" in texts, "no epoch is named where it is not known which was kept"
+
+
+def test_history_draws_the_same_loss_once() -> None:
+    same, other = ([row | {"every": factor * row["loss"]} for row in made.HISTORY] for factor in (1, 2))
+    drawn = [words(to_svg(pictures.draw_history(rows))).count("every") for rows in (same, other)]
+    assert drawn == [0, 1]
+
+
+def test_history_rings_the_epoch_whose_weights_were_kept() -> None:
+    rows = [row | {"unseen": loss} for row, loss in zip(made.HISTORY, (3.0, 2.0, 1.0, 1.5, 1.6), strict=True)]
+    figure = pictures.draw_history(rows, kept=3.0)
+    left, right = figure.axes
+    rings = [
+        [line.get_xydata().tolist() for line in axes.lines if line.get_markersize() == 9] for axes in (left, right)
+    ]
+    assert rings == [[[[3.0, 1.0]]], [[[3.0, rows[2]["validation_hm"]]]]], "not the best HM, that of epoch 5"
+    texts = words(to_svg(figure))
+    assert {"on validation; kept: epoch 3", "unseen"} <= set(texts)
 
 
 @pytest.mark.parametrize("rows", [made.HISTORY[:1], [{"epoch": 1}], [{"loss": "nan"}, {"loss": None}]])

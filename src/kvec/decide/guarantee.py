@@ -68,12 +68,18 @@ class Calibration:
         """What the units are."""
         return "tangles" if self.block is None else f"blocks of {self.block:g} s"
 
+    def lost(self, kind: str, of: Bools | None = None) -> Bools:
+        """(P, S) which sequences are lost, or which of some."""
+        which = np.ones(len(self.length), bool) if of is None else of
+        lost: Bools = ~self.is_right[:, which]
+        if kind == "early error":
+            lost &= self.is_right_at_end[which] & (self.stops[:, which] < self.length[which])
+        return lost
+
     def sample(self, kind: str, most_keys: int, of: Bools | None = None) -> Sample:
         """Losses of the units that hold any of these sequences; in an order that nobody chose."""
         which = np.ones(len(self.unit), bool) if of is None else of
-        lost = ~self.is_right[:, which]
-        if kind == "early error":
-            lost &= self.is_right_at_end[which] & (self.stops[:, which] < self.length[which])
+        lost = self.lost(kind, which)
         names, unit = np.unique(self.unit[which], return_inverse=True)
         keys = np.bincount(unit, minlength=len(names))
         losses = np.stack([np.bincount(unit[row], minlength=len(names)) for row in lost])

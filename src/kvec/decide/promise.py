@@ -119,5 +119,10 @@ def _some(names: Sequence[str]) -> str:
     >>> _some(["a", "b", "c", "d", "e"])
     "'a', 'b', 'c' and 2 more"
     """
-    more = len(names) - SHOWN
-    return ", ".join(map(repr, names[:SHOWN])) + (f" and {more} more" if more > 0 else "")
+    return first_of([repr(name) for name in names])
+
+
+def first_of(texts: Sequence[str]) -> str:
+    """The first few of some texts, and how many more there are."""
+    more = len(texts) - SHOWN
+    return ", ".join(texts[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -22,8 +22,12 @@ SOME = 0.05  # of the sequences are the same, and it is the same data; fewer may
 def spent(before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks) -> Mapping[str, Any] | None:
     """The newest other promise that these sequences have given, if there is one."""
     text = _text(marks)
-    others = (each for each in reversed(before) if not _is_same(each, wish, text))
-    return next((each for each in others if _is_shared(_marks_of(each), marks)), None)
+    return gave([each for each in before if not _is_same(each, wish, text)], marks)
+
+
+def gave(before: Sequence[Mapping[str, Any]], marks: Marks) -> Mapping[str, Any] | None:
+    """The newest calibration that a good part of these sequences was, if there is one."""
+    return next((each for each in reversed(before) if _is_shared(_marks_of(each), marks)), None)
 
 
 def noted(

@@ -160,9 +160,8 @@ def evaluate(
 
     require_place(report, (".html", ".htm"), (data, labels))
     from kvec.doors.doubts import flattering, unknown_values, unlike_streams
-    from kvec.doors.measuring import dial_of, evaluate_model, report_evaluation, require_truth, to_json
+    from kvec.doors.measuring import dial_of, evaluate_model, report_evaluation, require_truth, to_json, told_of
     from kvec.doors.newcomers import new_alone, new_alone_text, only_new, require_known_class
-    from kvec.doors.promises import promise_lines, unknown_lines
     from kvec.doors.show import scoring
     from kvec.doors.sources import read_by_schema, take_part
 
@@ -192,8 +191,7 @@ def evaluate(
     seen = None if training is None else loaded.tangles(training, retangle)
     evaluations = evaluate_model(loaded, tangles, scores, seen, target)
     doubts = flattering(table.frame, loaded.model_, data, part)
-    deployed = loaded.deployed()
-    told = (*promise_lines(deployed), *unknown_lines(deployed.unknown))
+    told = told_of(loaded, evaluations[0])
     for doubt in (*told, *doubts, *unlike_streams(loaded.model_, retangle), *unknown_values(tangles, loaded.model_)):
         say(doubt)
     if report is not None:
@@ -202,8 +200,8 @@ def evaluate(
         report_evaluation(report, loaded, evaluations, f"{model} on {data}", _command(), facts, dial=dial)
         say(f"the report is in {report}")
     if as_json:
-        promised = {} if deployed.promised is None else {"promise": deployed.promised.to_dict()}
-        _print_json(to_json(evaluations) | promised)
+        promise = loaded.deployed().promised
+        _print_json(to_json(evaluations) | ({} if promise is None else {"promise": promise.to_dict()}))
         return
     for evaluation in evaluations:
         if len(evaluations) > 1:

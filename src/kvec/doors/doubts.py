@@ -1,4 +1,4 @@
-"""What makes a result doubtful: values the model has never seen, data it was trained or tuned on."""
+"""What makes a result doubtful: values the model has never seen, data that training, tuning or its promise has used."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy.typing as npt
 import polars as pl
 
 from kvec.decide.checkpoint import Trained
+from kvec.decide.spent import gave
 from kvec.report.text import percent
-from kvec.tangle.seen import seen_again
+from kvec.tangle.seen import seen_again, seen_marks
 from kvec.tangle.tangles import Tangles
 from kvec.tangle.tangling import Split
 from kvec.tangle.vocabulary import UNKNOWN, FieldVocabulary
@@ -53,26 +54,25 @@ def unlike_streams(model: Trained, is_retangled: bool) -> list[str]:
 
 
 def flattering(frame: pl.DataFrame, model: Trained, data: object, part: str | None = None) -> list[str]:
-    """A warning where figures on a frame flatter a model, since training, validation or tuning has used it.
+    """A warning where figures on a frame flatter a model: training, validation, tuning or its promise has used it.
 
-    Of the test part only tuning can have used anything; who asks for another part by name knows what it is.
+    Of the test part only the last two can have used anything; who asks for another part by name knows what it is.
     """
     if part is None and (share := _training_share(frame, model)):
         return [
             f"warning: {data} holds what this model was trained with, {percent(share)} of it for training, so these "
             "figures flatter the model; measure the part it has not seen with --split test"
         ]
-    if (
-        part in ("train", "validation")
-        or not (again := _used(frame, model, model.tuned if part else used(model))).height
-    ):
+    if part in ("train", "validation"):
         return []
-    n = frame.select(pl.struct("tangle", "key").n_unique()).item()
-    by = "tuning" if part else "training, validation or tuning"
-    return [
-        f"warning: {again.height:,} of {n:,} sequences were used in {by}, so these figures flatter the model; measure "
-        "on others"
-    ]
+    said = []
+    if (again := _used(frame, model, model.tuned if part else used(model))).height:
+        n = frame.select(pl.struct("tangle", "key").n_unique()).item()
+        by = "tuning" if part else "training, validation or tuning"
+        said = [f"{again.height:,} of {n:,} sequences were used in {by}"]
+    elif made := _promised_by(frame, model):
+        said = [f"{data} holds sequences that gave the promise of {made}, and with it the operating point"]
+    return [f"warning: {each}, so these figures flatter the model; measure on others" for each in said]
 
 
 def require_unused(
@@ -98,6 +98,15 @@ def used(model: Trained) -> npt.NDArray[np.uint64]:
 def _used(frame: pl.DataFrame, model: Trained, marks: npt.NDArray[np.uint64]) -> pl.DataFrame:
     is_apart = model.schema.tangling is None and frame["tangle"].n_unique() > 1
     return seen_again(frame, marks, by_tangle=is_apart)
+
+
+def _promised_by(frame: pl.DataFrame, model: Trained) -> str:
+    """When a part of these sequences gave the promise that chose the operating point; empty where they did not."""
+    promise = model.promise
+    if promise is None or promise.operating_point != model.operating_point.to_dict():
+        return ""
+    about = [each for each in model.calibrated if each["made"] == promise.made and each["wish"]["kind"] == promise.kind]
+    return promise.made if about and gave(about, seen_marks(frame)) is not None else ""
 
 
 def _training_share(frame: pl.DataFrame, model: Trained) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from kvec.decide.calibrating import calibration, halts_at
 from kvec.decide.checkpoint import Trained, require_model_place, save_model
 from kvec.decide.drift import reference
 from kvec.decide.folder import rewrite_card
-from kvec.decide.guarantee import KNOWN_BEFORE, Calibration, Wish, guarantee
-from kvec.decide.halting import first_halts
+from kvec.decide.guarantee import KNOWN_BEFORE, Wish, guarantee
 from kvec.decide.operating import Held, OperatingPoint
 from kvec.decide.scores import Scores
 from kvec.decide.spent import noted, spent
@@ -131,27 +131,6 @@ def guarantee_model(wishes: Wishes) -> str:
         before = {"operating_point_before": trained.operating_point.to_dict()}
         return json.dumps(promise.to_dict() | before, allow_nan=False)
     return promise_text(promise, trained.operating_point, wishes.output or wishes.model)
-
-
-def calibration(
-    tangles: Tangles, scores: Scores, known: npt.NDArray[np.bool_], unit: npt.NDArray[np.int64],
-    points: Sequence[OperatingPoint], block: float | None = None,
-) -> Calibration:  # fmt: skip
-    """The known sequences at these operating points, which go from the latest to the earliest."""
-    length = tangles.sequences.length.astype(np.int64)[known]
-    start = scores.offsets[:-1][known]
-    truth = tangles.labels[known, 0].astype(np.int64)
-    predicted = scores.classes[0].argmax(axis=1)
-    halts = np.stack([_halts(scores, point)[known] for point in points])
-    stops = np.where(halts > 0, halts, length)
-    return Calibration(
-        [point.to_dict() for point in points], stops, predicted[start + stops - 1] == truth, length,
-        predicted[start + length - 1] == truth, truth, unit[known], block,
-    )  # fmt: skip
-
-
-def _halts(scores: Scores, point: OperatingPoint) -> npt.NDArray[np.int64]:
-    return first_halts(scores.turned(point.delay_cost), point.threshold)
 
 
 def units(tangles: Tangles, block: float | None) -> npt.NDArray[np.int64]:
@@ -286,7 +265,7 @@ def _reference(
     A tangle that was idle for too long begins anew, and is another unit then: a stream has let go of it, and cannot
     know whether it comes again. The units of the promise are tangles as given, since their parts depend on each other.
     """
-    halts = _halts(scores, point)
+    halts = halts_at(scores, point)
     stops = np.where(halts > 0, halts, tangles.sequences.length)
     at = scores.offsets[:-1] + stops - 1
     shares = scores.classes[0][at]

@@ -13,15 +13,19 @@ import numpy.typing as npt
 import polars as pl
 
 from kvec import __version__
+from kvec.decide.calibrating import calibration
 from kvec.decide.checkpoint import Trained
 from kvec.decide.held import held_out, scores_of
 from kvec.decide.operating import Held, OperatingPoint
+from kvec.decide.promise_here import PromiseHere, promise_here
 from kvec.decide.scores import Scores
 from kvec.decide.targets import COSTS, Target, with_classes
+from kvec.doors.asked import of_the_asked
 from kvec.doors.promises import promise_lines, unknown_lines
 from kvec.estimator import KVEC
+from kvec.learn.run import kept_of
 from kvec.read.table import Table
-from kvec.report.curves import Dial, Traces, best_fixed, stop_at_fixed, stop_at_threshold, summarise_stops
+from kvec.report.curves import Dial, Traces, best_fixed, fixed_sizes, stop_at_fixed, stop_at_threshold, summarise_stops
 from kvec.report.html import write_report
 from kvec.report.metrics import Summary, per_class
 from kvec.report.text import percent, table
@@ -47,7 +51,7 @@ class Evaluation:
     n_missing: int  # sequences without a label
     new_classes: dict[str, int]  # labels that the model does not know, with their numbers of sequences
     halting: Summary  # at the model's operating point
-    fixed_n: int  # best on the validation sequences
+    fixed_n: int  # best on the validation sequences, by HM or, where costs are given, by these
     fixed: Summary
     whole: Summary  # every sequence at its end
     is_new: Bools | None = None  # sequences that do not occur in the training part
@@ -55,6 +59,8 @@ class Evaluation:
     is_known: Bools | None = None  # decisions that say that they know, where some may not
     n_new_unknown: int = 0  # sequences of new classes that are decided as not known
     costs: tuple[float, float, float] | None = None  # of a sequence: by halting, the fixed rule, at the end
+    promise_here: PromiseHere | None = None  # what is lost of that which the model's promise is about
+    of_the_asked: tuple[str, ...] = ()  # what is said of what was asked for
 
     @property
     def without_repeats(self) -> Summary | None:
@@ -83,6 +89,8 @@ class Evaluation:
     def notes(self) -> list[str]:
         """What must be known beside the figures, a sentence each."""
         found = one_for_all(self.traces, self.threshold, self.classes)
+        if self.costs is not None:
+            found.append(f"fixed rule: {_items(self.fixed_n)}, the number of least cost on the validation sequences")
         new = self.without_repeats
         if new is not None and new.n_keys < self.halting.n_keys:
             found.append(
@@ -101,7 +109,7 @@ class Evaluation:
                 f"unknown: {percent(self.n_new_unknown / self.n_new)} of the {_sequences(self.n_new)} of new classes, "
                 f"and {percent(1 - self.halting.coverage)} of the others"
             )
-        return found
+        return [*found, *self.of_the_asked]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -120,7 +128,11 @@ class Evaluation:
             "threshold": self.threshold,
             "delay_cost": self.delay_cost,
             "end_accuracy": self.whole.accuracy,
-            "fixed_n": {"n": self.fixed_n, **{name: getattr(self.fixed, name) for name in names}},
+            "fixed_n": {
+                "n": self.fixed_n,
+                "chosen_by": "hm" if self.costs is None else "cost",
+                **{name: getattr(self.fixed, name) for name in names},
+            },
             "n_left_out": self.n_missing + self.n_new,
             "n_missing_labels": self.n_missing,
             "n_new_labels": self.n_new,
@@ -135,14 +147,17 @@ class Evaluation:
         }
         if self.costs is not None:
             plain["cost"], plain["fixed_n"]["cost"], plain["end_cost"] = self.costs
+        if self.promise_here is not None:
+            plain["promise_here"] = self.promise_here.to_dict()
         new = self.without_repeats
         return plain if new is None else plain | {"without_repeats": new.to_dict()}
 
     def to_text(self) -> str:
         """Tables for a terminal."""
+        rule = "every sequence" if self.costs is None else "the cheapest n:"
         rules = [
             (f"the model, {OperatingPoint(self.threshold, self.delay_cost)}", self.halting),
-            (f"every sequence after {self.fixed_n} item{'s' * (self.fixed_n > 1)}", self.fixed),
+            (f"{rule} after {_items(self.fixed_n)}", self.fixed),
             ("every sequence at its end", self.whole),
         ]
         costs = [()] * len(rules) if self.costs is None else [(f"{cost:.4g}",) for cost in self.costs]
@@ -173,7 +188,7 @@ def evaluate_model(
 ) -> tuple[Evaluation, ...]:
     """Evaluate every label column; with the training part, tell which sequences it holds identically.
 
-    Where the target says what costs, so do the rules of the first column.
+    Where the target says what costs, so do the rules of the first column, and the fixed one is the cheapest.
     """
     trained = model.model_
     is_new = None if training is None else is_new_to(training, tangles)
@@ -181,7 +196,11 @@ def evaluate_model(
     for column, label in enumerate(trained.vocabulary.label_names):
         traces = model.traces(tangles, scores, column)
         classes = trained.vocabulary.labels[column]
-        fixed_n = best_fixed(validation_traces(trained, column))[0]
+        aims = with_classes(target, classes) if column == 0 and target and set(target) & set(COSTS) else None
+        if aims is None:
+            fixed_n = best_fixed(validation_traces(trained, column))[0]
+        else:
+            fixed_n = cheapest_fixed(Held.of(trained.validation), aims)
         known = tangles.labels[:, column] >= 0
         sure = model.is_known(tangles, scores, column)
         is_sure = None if sure is None else sure[known]
@@ -193,8 +212,8 @@ def evaluate_model(
         )
         n_missing, new_classes, of_new = left_out(tangles, label, known)
         costs = None
-        if column == 0 and target and set(target) & set(COSTS):
-            held, aims = Held.of(held_out(tangles, scores)), with_classes(target, classes)
+        if aims is not None:
+            held = Held.of(held_out(tangles, scores))
             at_point, at_fixed, at_end = (
                 float(held.cost(stop, aims)) for stop in (stops, stop_at_fixed(traces, fixed_n), traces.length)
             )
@@ -204,8 +223,35 @@ def evaluate_model(
         found.append(Evaluation(
             label, classes, trained.threshold, traces, n_missing, new_classes, halting, fixed_n, fixed, whole,
             is_new_here, trained.delay_cost, is_sure, n_new_unknown, costs,
+            None if column else lost_here(model, tangles, scores),
+            () if column else of_the_asked(model, tangles, scores, target or {}),
         ))  # fmt: skip
     return tuple(found)
+
+
+def cheapest_fixed(held: Held, costs: Target) -> int:
+    """The number of items after which these sequences cost least on average; of equals, the smallest."""
+    sizes = fixed_sizes(held.length)
+    return int(sizes[np.argmin([held.cost(np.minimum(held.length, n), costs) for n in sizes])])
+
+
+def lost_here(model: KVEC, tangles: Tangles, scores: Scores) -> PromiseHere | None:
+    """What is lost here of that which the model promises, where it does; a class that is new to it is always wrong."""
+    promise = model.deployed().promised
+    if promise is None:
+        return None
+    is_given = tangles.frame[f"label.{promise.label}"][tangles.sequences.first].is_not_null().to_numpy()
+    found = calibration(tangles, scores, is_given, tangles.tangle_of.astype(np.int64), [model.model_.operating_point])
+    return promise_here(promise, found, model.model_.vocabulary.labels[0])
+
+
+def told_of(model: KVEC, evaluation: Evaluation) -> list[str]:
+    """What is told of the model before any figures: its promise, what is lost here, and when it says unknown."""
+    here = evaluation.promise_here
+    return [
+        *promise_lines(model.deployed()), *([] if here is None else [here.line()]),
+        *unknown_lines(model.model_.unknown),
+    ]  # fmt: skip
 
 
 def to_json(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -227,12 +273,12 @@ def report_evaluation(
         f"HM {each.halting.hm:.3f}"
         for each in others
     ]
-    said = [*promise_lines(model.deployed()), *unknown_lines(model.model_.unknown), *first.notes()]
-    notes += [f"{note[0].upper()}{note[1:]}." for note in said]
+    notes += [f"{note[0].upper()}{note[1:]}." for note in (*told_of(model, first), *first.notes())]
     trained = model.model_
     write_report(
         path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,
         delay_cost=first.delay_cost, dial=dial, classes=first.classes, fixed_n=first.fixed_n, history=trained.history,
+        kept=kept_of(trained.history, trained.config.training)["epoch"] if trained.history else None,
         settings=trained.config.to_dict(),
         data=data | trained.about, explanations=explanations, notes=notes, command=command, version=__version__,
         is_known=first.is_known, costs=first.costs,
@@ -288,6 +334,10 @@ def left_out(tangles: Tangles, label: str, known: Bools) -> tuple[int, dict[str,
     counts = given.drop_nulls().cast(pl.String).alias("name").value_counts()
     counts = counts.sort("count", "name", descending=[True, False])
     return given.null_count(), dict(counts.rows()), which[given.is_not_null().to_numpy()]
+
+
+def _items(n: int) -> str:
+    return f"{n} item{'s' * (n != 1)}"
 
 
 def _sequences(n: int) -> str:

@@ -158,6 +158,15 @@ def early_end(history: list[Record], settings: Training) -> str:
     return f"stopped after {done} of {settings.epochs} epochs: {why}"
 
 
+def kept_line(history: list[Record], settings: Training) -> str:
+    """Which epoch's weights the model has, and by what they were chosen."""
+    kept = kept_of(history, settings)
+    why = " (it loses least on validation)" if "unseen" in kept else " (it has the best HM on validation)"
+    if settings.keep == "last":
+        why = ", being the last; on validation"
+    return f"epoch {kept['epoch']:.0f} of {len(history)} is kept{why}"
+
+
 def _tell_unlabelled(table: Table) -> None:
     n = table.frame.select("tangle", "key").n_unique()
     for name in table.schema.label_names:
@@ -181,8 +190,7 @@ def _tell_end(model: KVEC, output: Path, data: Path, flags: SchemaFlags, is_spli
     kept = kept_of(trained.history, settings)
     if early := early_end(trained.history, settings):
         print(early)
-    why = "was best on validation" if settings.keep == "best" else "was kept, being the last; on validation"
-    print(f"the model is in {output}; epoch {kept['epoch']:.0f} of {len(trained.history)} {why}:")
+    print(f"the model is in {output}; {kept_line(trained.history, settings)}:")
     print(
         f"accuracy {kept['accuracy']:.4f}, earliness {kept['earliness']:.4f} (lower is better), HM {kept['hm']:.4f} "
         f"at {trained.operating_point}; accuracy at the end {kept['end_accuracy']:.4f}"

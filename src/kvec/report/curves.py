@@ -130,11 +130,18 @@ def best_threshold(traces: Traces) -> tuple[float, float]:
 def fixed_curve(traces: Traces, ns: ArrayLike | None = None) -> Curve:
     """The trade-off of deciding every sequence after n items; by default n up to the greatest length, ever sparser."""
     _need_sequences(traces)
-    chosen = _sizes(traces) if ns is None else np.atleast_1d(np.asarray(ns, np.int64))
+    chosen = fixed_sizes(traces.length) if ns is None else np.atleast_1d(np.asarray(ns, np.int64))
     length = traces.length
     late = np.array([np.mean(np.minimum(length, max(n, 1)) / length) for n in chosen])
     right = accuracy_by_items(traces, chosen)
     return Curve(chosen.astype(np.float64), late, right, harmonic_means(right, late))
+
+
+def fixed_sizes(length: Ints) -> Ints:
+    """Numbers of items for sequences of these lengths: every one up to 200, then ever sparser up to the greatest."""
+    longest = int(length.max())
+    sparse = np.geomspace(1, longest, MOST_POINTS).round().astype(np.int64)
+    return np.unique(np.append(np.arange(1, min(longest, 200) + 1), sparse))
 
 
 def best_fixed(traces: Traces) -> tuple[int, float]:
@@ -211,10 +218,3 @@ def _points(curve: Curve, index: NDArray[np.intp], setting: Floats) -> Curve:
 def _need_sequences(traces: Traces) -> None:
     if not traces.truth.size:
         raise DataError("there is no labelled sequence, so there is no trade-off to look at")
-
-
-def _sizes(traces: Traces) -> Ints:
-    """Every n up to 200, then ever sparser up to the greatest length."""
-    longest = int(traces.length.max())
-    sparse = np.geomspace(1, longest, MOST_POINTS).round().astype(np.int64)
-    return np.unique(np.append(np.arange(1, min(longest, 200) + 1), sparse))

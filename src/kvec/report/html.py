@@ -46,6 +46,7 @@ def write_report(
     classes: Sequence[str],
     fixed_n: int | None = None,
     history: Sequence[Mapping[str, Any]] = (),
+    kept: float | None = None,
     settings: Mapping[str, Any] | None = None,
     data: Mapping[str, Any] | None = None,
     explanations: Sequence[Explanation] = (),
@@ -60,6 +61,8 @@ def write_report(
 
     The curve is that of `dial`, or of thresholds where there is none.
     `fixed_n` is the rival rule if it was chosen elsewhere (on validation data); else the best on these very sequences.
+    Where there are `costs`, it was chosen by them.
+    `kept` is the epoch of the history whose weights the model has.
     `is_known` tells which decisions say that they know, where some do not.
     `costs` are those of a sequence by halting, by the fixed rule and at the end, where it is known what costs.
     """
@@ -76,16 +79,17 @@ def write_report(
     chosen = shown_point(threshold, delay_cost)
     by_model = curves.threshold_curve(traces) if dial is None else curves.dial_curve(traces, dial)
     by_fixed = curves.fixed_curve(traces)
+    cheapest = "" if costs is None else ", the cheapest on validation"
     rules = [
         _rule(traces, n_observed, f"the model, {chosen}", is_known),
-        _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}"),
+        _rule(traces, curves.stop_at_fixed(traces, n), f"every sequence after {n} item{'s' * (n > 1)}{cheapest}"),
         _rule(traces, traces.length, "every sequence at its end"),
     ]
     drawn = {
         "curves": pictures.draw_curves(
             by_model, by_fixed,
             (chosen, rules[0]["earliness"], _rule(traces, n_observed, "")["accuracy"]),
-            (n, rules[1]["earliness"], rules[1]["accuracy"]),
+            (n, rules[1]["earliness"], rules[1]["accuracy"]), "best" if costs is None else "cheapest",
         ),
         "earliness": pictures.draw_earliness(ratios, is_right),
         "confusion": pictures.draw_confusion(
@@ -95,7 +99,7 @@ def write_report(
         "coverage": pictures.draw_coverage(
             trusted.coverage, None if is_known is None else (summary.coverage, summary.known_accuracy)
         ),
-    } | ({"history": pictures.draw_history(history)} if history else {})  # fmt: skip
+    } | ({"history": pictures.draw_history(history, kept=kept)} if history else {})  # fmt: skip
     scores = metrics.per_class(traces.truth, predicted, n_observed, traces.length, n_classes, is_known)
     occurring = [(classes[c], score) for c, score in enumerate(scores) if score.support or score.n_predicted]
     page = _template().render(
@@ -111,7 +115,7 @@ def write_report(
         trusted=trusted,
         rules=rules,
         costs=costs,
-        gain=_gain(traces, n_observed, curves.stop_at_fixed(traces, n), n_classes, draws, is_known),
+        gain=None if costs else _gain(traces, n_observed, curves.stop_at_fixed(traces, n), n_classes, draws, is_known),
         is_fixed_given=fixed_n is not None,
         points=_points(traces, by_model, by_fixed, (chosen, n_observed), dial),
         has_dial=dial is not None,

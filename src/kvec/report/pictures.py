@@ -35,16 +35,17 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 60
 LETTER = 0.0108  # the width of a letter, as a share of the widest panel
-LOSS_TERMS = ("classification", "policy", "lateness", "every", "baseline")
+LOSS_TERMS = ("classification", "policy", "lateness", "every", "baseline", "unseen")
 _MEASURES = (("hm", "HM", BLUE), ("accuracy", "accuracy", GREEN), ("earliness", "earliness ↓", VERMILLION))
 
 
 def draw_curves(
-    model: Curve, fixed: Curve, chosen: tuple[str, float, float], best_fixed: tuple[int, float, float]
-) -> Figure:
+    model: Curve, fixed: Curve, chosen: tuple[str, float, float], best_fixed: tuple[int, float, float],
+    what: str = "best",
+) -> Figure:  # fmt: skip
     """Accuracy against earliness: the model and the fixed-n rule, each with its point.
 
-    `chosen` is (name, earliness, accuracy), `best_fixed` is (n, earliness, accuracy).
+    `chosen` is (name, earliness, accuracy), `best_fixed` is (n, earliness, accuracy), and `what` is best about it.
     """
     with styled():
         figure = sheet(7.2, 4.4)
@@ -60,7 +61,7 @@ def draw_curves(
         axes.plot(model.earliness, model.accuracy, color=BLUE, lw=2.2, clip_on=False)
         named = (
             (chosen, BLUE, "o", 11, f"the model, {chosen[0]}"),
-            (best_fixed, VERMILLION, "D", 7, f"best fixed rule, n = {best_fixed[0]}"),
+            (best_fixed, VERMILLION, "D", 7, f"{what} fixed rule, n = {best_fixed[0]}"),
         )
         points = np.array([[late, (right - bottom) / (1 - bottom)] for (_, late, right), *_ in named])
         words = [
@@ -113,13 +114,20 @@ def draw_earliness(ratios: Floats, is_correct: Any) -> Figure:
         return figure
 
 
-def draw_history(rows: Sequence[Mapping[str, Any]], losses: Sequence[str] | None = None) -> Figure:
-    """Loss terms (those named, or columns that look like one) and validation measures by epoch."""
+def draw_history(
+    rows: Sequence[Mapping[str, Any]], losses: Sequence[str] | None = None, kept: float | None = None
+) -> Figure:
+    """Loss terms (those named, or columns that look like one) and validation measures by epoch.
+
+    The epoch `kept` is ringed: its HM, and what it loses on unseen sequences.
+    """
     epochs = [_number(row.get("epoch", i + 1)) for i, row in enumerate(rows)]
     names = list(rows[0]) if rows else []
     if losses is None:
         losses = [name for name in names if "loss" in name.lower() or name in LOSS_TERMS]
         losses = [name for name in losses if any(_number(row.get(name)) for row in rows)]  # an unused term stays zero
+        if all(row.get("every") == row.get("loss") for row in rows):
+            losses = [name for name in losses if name != "every"]  # it is all of the loss
     measured = [
         (name, word, colour)
         for measure, word, colour in _MEASURES
@@ -145,12 +153,13 @@ def draw_history(rows: Sequence[Mapping[str, Any]], losses: Sequence[str] | None
                 as_percent(axes.yaxis)
             if ends:
                 label_ends(axes, ends, epochs[-1])
-        if measured and measured[0][0].endswith("hm"):
-            hm = np.array([_number(row.get(measured[0][0])) for row in rows])
-            if np.isfinite(hm).any():
-                best = int(np.nanargmax(hm))
-                right.plot(epochs[best], hm[best], "o", ms=9, mfc="none", mec=INK, mew=1.2)
-                right.set_title(f"on validation; best HM {hm[best]:.3f} at epoch {epochs[best]:g}")
+        if kept in epochs:
+            ringed = [(left, name) for name in losses if name == "unseen"]
+            ringed += [(right, name) for name, word, _ in measured if word == "HM"]
+            for axes, name in ringed:
+                value = _number(rows[epochs.index(kept)].get(name))
+                axes.plot(kept, value, "o", ms=9, mfc="none", mec=INK, mew=1.2)
+            right.set_title(f"on validation; kept: epoch {kept:g}")
         return figure
 
 
