@@ -270,7 +270,10 @@ def test_what_is_said_before_a_unit_is_over_and_that_every_sign_is_named() -> No
     assert monitor.status().line().startswith(f"nothing can be said of the promise yet: {KEYS} decisions in 0 whole")
     alarms = (Alarm("how sure they are changed", 7), Alarm("how many items they take changed", 1200))
     told = replace(monitor.status(), holds=False, alarms=alarms, n_units=1300).line()
-    assert "how sure they are changed, seen after 7; how many items they take changed, seen after 1,200 (" in told
+    assert (
+        "how sure they are changed, seen after 7 units; how many items they take changed, seen after 1,200 units ("
+        in told
+    )
 
 
 def test_what_an_older_kvec_kept_is_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import numpy as np
@@ -63,3 +64,11 @@ def test_a_small_part_of_a_large_calibration_is_known_again() -> None:
     before = noted([], WISH, many, "today")
     found = [spent(before, OTHER, np.sort(rng.choice(many, 60, replace=False))) for _ in range(100)]
     assert all(each is before[0] for each in found)
+
+
+def test_folders_of_an_older_kvec_keep_fewer_marks() -> None:
+    many = np.unique(np.random.default_rng(2).integers(0, 1 << 63, 100_000, dtype=np.uint64))
+    (before,) = noted([], WISH, many, "then")
+    before["marks"] = base64.b64encode(many[:1024].astype("<u8").tobytes()).decode()
+    assert spent([before], WISH, many) is None, "the very same"
+    assert spent([before], OTHER, np.random.default_rng(3).choice(many, 2000, replace=False)) == before

@@ -46,7 +46,9 @@ def test_a_threshold_leaves_no_other_point_to_aim_at() -> None:
 
 
 def test_nothing_is_hinted_at_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    target_of(["cost_per_error=1,earliness=0.1"])
+    for refused in ("cost_per_error=1,earliness=0.1", "cost_per_error=-1", "cost_per_eror=1"):
+        with pytest.raises(SettingError):
+            target_of([refused])
     assert capsys.readouterr().err == ""
     target_of(["cost_per_error=1"])
     assert "waiting costs nothing here" in capsys.readouterr().err

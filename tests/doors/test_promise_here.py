@@ -121,3 +121,26 @@ def test_the_folder_from_which_a_promise_was_made_is_not_flattered(
     assert run([*wish, "-o", str(tmp_path / "promised")]) == 0
     assert not any("flatter" in each for each in evaluated(capsys, model, data)[1]), "its point was chosen elsewhere"
     assert any("flatter" in each for each in evaluated(capsys, tmp_path / "promised", data)[1])
+
+
+def test_of_new_classes_alone_all_is_lost(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Path(shutil.copytree(place / "early", tmp_path / "model"))
+    demo_traffic(60, seed=79, keys=KEYS).write_parquet(tmp_path / "more.parquet")
+    wish = ["--max-error", "0.9", "--max-keys", str(KEYS)]
+    assert run(["guarantee", str(model), str(tmp_path / "more.parquet"), *wish]) == 0
+    demo_traffic(5, seed=80, keys=KEYS).with_columns(label=pl.lit("new")).write_parquet(tmp_path / "new.parquet")
+    found, said = evaluated(capsys, model, tmp_path / "new.parquet", "--at", "abstain_below=0.5")
+    assert found["promise_here"] == {"lost": 1.0, "n_keys": 20, "is_within": False}
+    assert "kvec: on this data: 100% of 20 sequences, more than promised" in said
+
+
+def test_data_that_gave_an_earlier_promise_flatters_nothing(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Path(shutil.copytree(place / "early", tmp_path / "model"))
+    demo_traffic(60, seed=79, keys=KEYS).write_parquet(tmp_path / "more.parquet")
+    wish = ["--max-early-error", "0.15", "--max-keys", str(KEYS)]
+    assert run(["guarantee", str(model), str(tmp_path / "more.parquet"), *wish]) == 0
+    for data, is_told in ((tmp_path / "more.parquet", True), (place / "calibration.parquet", False)):
+        _, said = evaluated(capsys, model, data)
+        assert any("flatter the model" in line for line in said) is is_told

@@ -13,6 +13,7 @@ from tests.doors.made import Trained
 
 from kvec.decide.deployed import load_deployed
 from kvec.decide.drift import LATE, SURE, from_text
+from kvec.decide.models import is_newly_promised
 from kvec.decide.stream import Stream, resume
 from kvec.doors.cli import run
 from kvec.doors.guaranteeing import _reference
@@ -448,8 +449,7 @@ def test_blocks_in_which_an_older_model_still_decides_are_no_units(endless: Path
         new = stream.feed_many(some)
         decisions += new
         watcher.arrived(some)
-        watcher.observe(new)
-        watcher.look(stream)
+        watcher.observe(new, stream)
         if start == half:
             kept = watcher.to_plain()
             watcher = Watcher.of(stream, kept)
@@ -485,3 +485,77 @@ def test_a_promise_that_is_made_later_counts_for_a_stream_that_is_gone_on_with(
     assert "kvec: promised: at most 90%" in err and "nothing speaks against the promise so far" in err
     assert run(["stream", str(model), str(items), *given]) == 0, "it is taken up once"
     assert "counts for" not in capsys.readouterr().err
+
+
+def test_a_promise_about_another_point_ends_no_watch(
+    lively: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A state stands where one promise holds; the folder has another one by now, about another point."""
+    model = Path(shutil.copytree(lively.model, tmp_path / "model"))
+    for seed in (77, 79):
+        demo_traffic(60, seed=seed, keys=4).write_parquet(tmp_path / f"{seed}.parquet")
+    assert run(["guarantee", str(model), str(tmp_path / "77.parquet"), "--max-error", "0.9", "--max-keys", "4"]) == 0
+    at = f"threshold={load_deployed(model).threshold!r}"
+    items = tmp_path / "items.ndjson"
+    lines = [json.dumps({**one.value, "tangle": one.tangle, "key": one.key, "time": one.time}) for one in staggered()]
+    items.write_text("\n".join(lines[: len(lines) // 2]) + "\n")
+    given = ["-o", str(tmp_path / "decisions.ndjson"), "--state", str(tmp_path / "state"), "--at", at]
+    assert run(["stream", str(model), str(items), *given]) == 0
+    late = load(model).at(threshold=0.99)
+    late.save(tmp_path / "late")
+    wish = ["--max-error", "0.8", "--max-keys", "4"]
+    assert run(["guarantee", str(tmp_path / "late"), str(tmp_path / "79.parquet"), *wish]) == 0
+    moved = load_deployed(tmp_path / "late", {"threshold": load_deployed(model).threshold})
+    assert moved.promised is None and not is_newly_promised(moved, load_deployed(model))
+    items.write_text("\n".join(lines) + "\n")
+    capsys.readouterr()
+    assert run(["stream", str(tmp_path / "late"), str(items), *given]) == 0
+    err = capsys.readouterr().err
+    assert "counts for" not in err and "nothing speaks against the promise so far" in err
+
+
+def test_a_promise_that_was_repeated_on_another_day_is_no_new_one(promised: Path) -> None:
+    model = load_deployed(promised)
+    assert model.promise is not None
+    again = replace(model, promise=replace(model.promise, made="2031-01-01"))
+    other = replace(model, promise=replace(model.promise, alpha=0.2))
+    none = replace(model, promise=None)
+    assert [is_newly_promised(each, model) for each in (model, again, other, none)] == [False, False, True, False]
+    assert is_newly_promised(model, none)
+
+
+def test_a_tangle_of_another_time_silences_no_blocks(endless: Path) -> None:
+    """The blocks that are left out are those of each tangle, by its own clock."""
+    model = load_deployed(endless / "model")
+    items = list(load(endless / "model").items(endless / "items.parquet"))
+    half = len(items) // 2
+    counted = []
+    for far in (0.0, 1e6):
+        stream = Stream(model, Limits(expiry=30.0))
+        stream.feed_many([Item("elsewhere", "k", {"size": 40, "direction": 0}, far), *items[:half]])
+        stream.end("elsewhere", "k")
+        stream.take_over(model)
+        watcher = Watcher.of(stream)
+        assert watcher is not None
+        for item in items[half:]:
+            decisions = stream.feed(item)
+            watcher.arrived([item])
+            watcher.observe(decisions, stream)
+        watcher.observe(stream.close())
+        watcher.close()
+        counted.append(watcher.status().n_units)
+    assert counted[0] == counted[1] > 5
+
+
+def test_tangles_are_over_while_items_of_others_are_held_back(promised: Path) -> None:
+    stream = Stream(load_deployed(promised), Limits(expiry=10.0, reorder=2.0))
+    watcher = Watcher.of(stream)
+    assert watcher is not None
+    for number in range(60):
+        item = Item(f"t{number}", "k", {"size": 40, "direction": 0}, float(number))
+        decisions = stream.tick(now=item.time) + stream.feed(item)
+        watcher.arrived([item])
+        watcher.observe(decisions, stream)
+        watcher.look(stream)
+    assert stream.n_held > 0 and not stream.watches("t0")
+    assert watcher.status().n_units > 30 and len(watcher.to_plain()["tangles"]) < 20

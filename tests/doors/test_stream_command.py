@@ -78,7 +78,7 @@ def test_every_flag_reaches_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
     flags: dict[str, Any] = {
         "--output": "d.ndjson", "--format": "csv", "--follow": None, "--state": "kept", "--every": "7",
         "--take-over": None, "--on-stop": "save", "--table": None, "--strict": None, "--dead-letters": "l.ndjson",
-        "--max-line": 99, "--event-time": "wall", "--threshold": 0.25, "--at": "earliness=0.5",
+        "--max-line": 99, "--event-time": "wall", "--threshold": 0.25, "--at": "abstain_below=0.5",
         "--max-live-keys": 1, "--max-tangles": 2,
         "--max-cached-items": 3, "--expiry": 4.0, "--idle": 5.0, "--late": "drop", "--reorder": 6.0,
         "--duplicates": "drop",
@@ -89,7 +89,7 @@ def test_every_flag_reaches_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
     wishes, plain = given
     assert wishes == Wishes(
         Path("model"), "items.csv", Path("d.ndjson"), "csv", True, Path("kept"), "7", True, "save", True, True,
-        Path("l.ndjson"), 99, "wall", 0.25, {"earliness": 0.5},
+        Path("l.ndjson"), 99, "wall", 0.25, {"abstain_below": 0.5},
         {"max_live_keys": 1, "max_tangles": 2, "max_cached_items": 3, "expiry": 4.0, "idle": 5.0, "late": "drop",
          "reorder": 6.0, "duplicates": "drop"},
     )  # fmt: skip

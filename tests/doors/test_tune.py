@@ -265,7 +265,7 @@ def made(ahead: float, of: int = 40, trigger: str = "calibrated") -> Tried:
     [
         ([made(0.0), made(0.0, trigger="induction")], "now, is kept: no other is ahead of it beyond", "induction"),
         ([made(1.0), made(0.0, trigger="induction")], "calibrated is taken: it is ahead of induction", "calibrated"),
-        ([made(1.0, 4), made(0.0, 4, "induction")], "is kept: fewer than 6 tangles with labels do not", "induction"),
+        ([made(1.0, 4), made(0.0, 4, "induction")], "is kept: fewer than 20 tangles with labels do not", "induction"),
         ([made(0.0, trigger="induction")], "now, is kept: no other can reach this", "induction"),
         ([made(0.0)], "calibrated is taken, the best that can reach this; induction,", "calibrated"),
     ],

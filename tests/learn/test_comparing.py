@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kvec.learn.comparing import Tried, choose, halves_of
+from kvec.learn.comparing import FEWEST_TANGLES, Tried, choose, halves_of
 
 
 def test_tangles_with_labels_are_dealt_out_to_both_halves_and_stay_whole() -> None:
@@ -78,12 +78,12 @@ def test_what_counts_is_what_was_asked_for(target: dict[str, float], taken: str)
 
 
 def test_of_few_tangles_nothing_is_told() -> None:
-    """One of equals is ahead on five of five tangles every 32nd time."""
-    for n, taken in ((5, "induction"), (6, "calibrated")):
+    """An interval over draws of a few tangles is too narrow: one of two equals would be ahead too often."""
+    for n, taken in ((FEWEST_TANGLES - 1, "induction"), (FEWEST_TANGLES, "calibrated")):
         compared = [tried("calibrated", rights(n) + 0.5), tried("induction", rights(n))]
         trigger, gains = choose(compared, "induction", {})
         assert trigger == taken
-        assert np.isfinite(gains["calibrated"].low) == (n == 6)
+        assert np.isfinite(gains["calibrated"].low) == (n == FEWEST_TANGLES)
 
 
 def test_without_the_present_trigger_the_best_is_taken() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,12 @@ class Models:
         if which not in self._moulds:
             self._moulds[which] = Engine(model, limits, model.threshold, dtype)
         return self._moulds[which]
+
+
+def is_newly_promised(has: Deployed, had: Deployed) -> bool:
+    """Whether a model that decides alike promises something now that it did not before, whenever that was made."""
+    new, old = has.promised, had.promised
+    return new is not None and (old is None or replace(new, made="") != replace(old, made=""))
 
 
 def named(model: Deployed) -> dict[str, Any]:

@@ -49,11 +49,12 @@ class Watched:
         decisions, units = f"decision{'s' * (self.n_decisions != 1)}", f"unit{'s' * (self.n_units != 1)}"
         seen = f"{self.n_decisions:,} {decisions} in {self.n_units:,} whole {units}"
         if self.holds and not self.n_units + self.n_labelled_units:
-            return f"nothing can be said of the promise yet: {seen} (a unit counts when no decision of it can come)"
+            when = "one counts when no decision of it can come, if it began in this watch"
+            return f"nothing can be said of the promise yet: {seen} ({when})"
         if self.holds:
             labels = f", labels of {self.n_labelled_units:,} too" if self.n_labelled_units else ""
             return f"nothing speaks against the promise so far: {seen}{labels}"
-        signs = "; ".join(f"{alarm.what}, seen after {alarm.n_units:,}" for alarm in self.alarms)
+        signs = "; ".join(f"{alarm.what}, seen after {alarm.n_units:,} units" for alarm in self.alarms)
         return f"the promise does not hold any more: {signs} ({seen})"
 
 

@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 Marks = npt.NDArray[np.uint64]
 KEPT = 16_384  # marks of a calibration
+KEPT_BEFORE = 1024  # by an older kvec
 SOME = 0.05  # of the sequences are the same, and it is the same data; fewer may be alike by chance
 
 
 def spent(before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks) -> Mapping[str, Any] | None:
     """The newest other promise that these sequences have given, if there is one."""
-    text = _text(marks)
-    return gave([each for each in before if not _is_same(each, wish, text)], marks)
+    return gave([each for each in before if not _is_same(each, wish, marks)], marks)
 
 
 def gave(before: Sequence[Mapping[str, Any]], marks: Marks) -> Mapping[str, Any] | None:
@@ -34,18 +34,18 @@ def noted(
     before: Sequence[Mapping[str, Any]], wish: Mapping[str, Any], marks: Marks, made: str
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The calibrations with a new one, which stands for itself when it is repeated."""
-    text = _text(marks)
-    new = {"wish": dict(wish), "made": made, "marks": text}
-    return [*(dict(each) for each in before if not _is_same(each, wish, text)), new]
+    new = {"wish": dict(wish), "made": made, "marks": _text(marks, KEPT)}
+    return [*(dict(each) for each in before if not _is_same(each, wish, marks)), new]
 
 
-def _is_same(given: Mapping[str, Any], wish: Mapping[str, Any], text: str) -> bool:
+def _is_same(given: Mapping[str, Any], wish: Mapping[str, Any], marks: Marks) -> bool:
     """Whether a calibration is this one; what an older folder does not say, such as the model, is no difference."""
-    return {**wish, **given["wish"]} == dict(wish) and given["marks"] == text
+    is_same_wish = {**wish, **given["wish"]} == dict(wish)
+    return is_same_wish and given["marks"] in (_text(marks, KEPT), _text(marks, KEPT_BEFORE))
 
 
-def _text(marks: Marks) -> str:
-    return base64.b64encode(np.sort(marks)[:KEPT].astype("<u8").tobytes()).decode()
+def _text(marks: Marks, most: int) -> str:
+    return base64.b64encode(np.sort(marks)[:most].astype("<u8").tobytes()).decode()
 
 
 def _marks_of(given: Mapping[str, Any]) -> Marks:
@@ -56,6 +56,6 @@ def _is_shared(kept: Marks, marks: Marks) -> bool:
     """Whether a good part of the one or the other is the same."""
     if not kept.size:
         return False
-    comparable = marks[marks <= kept[-1]] if len(kept) == KEPT else marks
+    comparable = marks[marks <= kept[-1]] if len(kept) in (KEPT_BEFORE, KEPT) else marks
     n_same = len(np.intersect1d(kept, comparable))
     return n_same > SOME * min(len(kept), len(comparable))

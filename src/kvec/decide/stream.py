@@ -171,7 +171,7 @@ class Stream:
     def watches(self, tangle: TangleId, began: float | None = None) -> bool:
         """Whether anything of a tangle is live, remembered or held back; with `began`, of the one that began then."""
         state = self._engines[-1].arrivals.tangles.get(require_name(tangle, "tangle"))
-        return self.n_held > 0 if state is None else began in (None, state.began)
+        return tangle in self._engines[-1].held or (state is not None and began in (None, state.began))
 
     def open_since(self, tangle: TangleId) -> float | None:
         """The time before which no decision of a tangle falls any more; None where the stream has let go of it."""

@@ -52,8 +52,6 @@ def hints(target: Target) -> list[str]:
     >>> [hint.split(" here")[0] for hint in hints({"cost_per_error": {"a": {"b": 0}}, "cost_per_item": 0.01})]
     ['errors cost nothing']
     """
-    if not set(target) - set(WHEN_UNKNOWN) <= set(COSTS):
-        return []  # it is refused
     errs = _costs_something(target.get("cost_per_error", 0.0))
     waits = any(_costs_something(target.get(name, 0.0)) for name in COSTS[1:])
     if right := _right_ones(target.get("cost_per_error")):

@@ -75,7 +75,7 @@ class Unknown:
         """The same with other words; what makes no sense is refused."""
         if (at_halts := words.get("abstain_at_halts", 0)) not in (0, 1):
             raise SettingError(f"abstain_at_halts is {at_halts!r:.40}; it can be 1 (yes) or 0 (no)")
-        for name in set(words) - {"abstain_at_halts"}:
+        for name in [name for name in words if name != "abstain_at_halts"]:
             require_number(words[name], name)
             if not 0 <= words[name] <= 1:
                 raise SettingError(f"{name} is {words[name]:g}; it must lie between 0 and 1")

@@ -180,7 +180,9 @@ def evaluate(
     with scoring() as on_items:
         scores = loaded.scores(tangles, on_items)
     if new:
-        measured = new_alone(loaded, tangles, scores, new)
+        measured, told = new_alone(loaded, tangles, scores, new)
+        for line in told:
+            say(line)
         if report is not None:
             say(f"{report} is not written: there is no accuracy to report")
         if as_json:
@@ -191,7 +193,7 @@ def evaluate(
     seen = None if training is None else loaded.tangles(training, retangle)
     evaluations = evaluate_model(loaded, tangles, scores, seen, target)
     doubts = flattering(table.frame, loaded.model_, data, part)
-    told = told_of(loaded, evaluations[0])
+    told = told_of(loaded, evaluations[0].promise_here)
     for doubt in (*told, *doubts, *unlike_streams(loaded.model_, retangle), *unknown_values(tangles, loaded.model_)):
         say(doubt)
     if report is not None:

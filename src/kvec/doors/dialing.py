@@ -52,8 +52,10 @@ def target_of(given: Iterable[str] | None, threshold: float | None = None) -> di
                 f"--at {entry!r} cannot be read; write each target once as a name and a number, as in earliness=0.1"
                 f"{table}"
             ) from None
-    from kvec.decide.targets import TARGETS, hints
+    from kvec.decide.targets import TARGETS, WHEN_UNKNOWN, hints, require_target
 
+    if points := {name: value for name, value in target.items() if name not in WHEN_UNKNOWN}:
+        require_target(points | ({"cost_per_error": 1.0} if isinstance(points.get("cost_per_error"), dict) else {}))
     if threshold is not None and (aims := [name for name in target if name in TARGETS]):
         raise SettingError(f"--threshold and --at {aims[0]} both say where to work; give one of them")
     for hint in hints(target):

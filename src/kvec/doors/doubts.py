@@ -65,14 +65,15 @@ def flattering(frame: pl.DataFrame, model: Trained, data: object, part: str | No
         ]
     if part in ("train", "validation"):
         return []
-    said = []
     if (again := _used(frame, model, model.tuned if part else used(model))).height:
         n = frame.select(pl.struct("tangle", "key").n_unique()).item()
         by = "tuning" if part else "training, validation or tuning"
-        said = [f"{again.height:,} of {n:,} sequences were used in {by}"]
+        what = f"{again.height:,} of {n:,} sequences were used in {by}"
     elif made := _promised_by(frame, model):
-        said = [f"{data} holds sequences that gave the promise of {made}, and with it the operating point"]
-    return [f"warning: {each}, so these figures flatter the model; measure on others" for each in said]
+        what = f"{data} holds sequences that gave the promise of {made}, and with it the operating point"
+    else:
+        return []
+    return [f"warning: {what}, so these figures flatter the model; measure on others"]
 
 
 def require_unused(
@@ -105,8 +106,10 @@ def _promised_by(frame: pl.DataFrame, model: Trained) -> str:
     promise = model.promise
     if promise is None or promise.operating_point != model.operating_point.to_dict():
         return ""
-    about = [each for each in model.calibrated if each["made"] == promise.made and each["wish"]["kind"] == promise.kind]
-    return promise.made if about and gave(about, seen_marks(frame)) is not None else ""
+    wish = {"kind": promise.kind, "alpha": promise.alpha, "confidence": promise.confidence, "bound": promise.bound}
+    dated = [each for each in model.calibrated if each["made"] == promise.made]
+    about = [each for each in dated if {**each["wish"], **wish} == each["wish"]]
+    return promise.made if gave(about[-1:], seen_marks(frame)) is not None else ""
 
 
 def _training_share(frame: pl.DataFrame, model: Trained) -> float:

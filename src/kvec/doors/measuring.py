@@ -245,9 +245,8 @@ def lost_here(model: KVEC, tangles: Tangles, scores: Scores) -> PromiseHere | No
     return promise_here(promise, found, model.model_.vocabulary.labels[0])
 
 
-def told_of(model: KVEC, evaluation: Evaluation) -> list[str]:
+def told_of(model: KVEC, here: PromiseHere | None) -> list[str]:
     """What is told of the model before any figures: its promise, what is lost here, and when it says unknown."""
-    here = evaluation.promise_here
     return [
         *promise_lines(model.deployed()), *([] if here is None else [here.line()]),
         *unknown_lines(model.model_.unknown),
@@ -273,7 +272,7 @@ def report_evaluation(
         f"HM {each.halting.hm:.3f}"
         for each in others
     ]
-    notes += [f"{note[0].upper()}{note[1:]}." for note in (*told_of(model, first), *first.notes())]
+    notes += [f"{note[0].upper()}{note[1:]}." for note in (*told_of(model, first.promise_here), *first.notes())]
     trained = model.model_
     write_report(
         path, title=title, summary=first.halting, traces=first.traces, threshold=first.threshold,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kvec.decide.scores import Scores
-from kvec.doors.measuring import left_out, named
+from kvec.doors.measuring import left_out, lost_here, named, told_of
 from kvec.estimator import KVEC
 from kvec.report.text import percent
 from kvec.tangle.tangles import Tangles
@@ -57,15 +57,19 @@ def _of(model: KVEC, label: str) -> str:
     return f" in column {label!r}" if len(model.model_.vocabulary.label_names) > 1 else ""
 
 
-def new_alone(model: KVEC, tangles: Tangles, scores: Scores, new: dict[str, int]) -> dict[str, Any]:
-    """What can be measured of them, under the names of an evaluation."""
+def new_alone(
+    model: KVEC, tangles: Tangles, scores: Scores, new: dict[str, int]
+) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
+    """What can be measured of them, under the names of an evaluation, and what is told of the model before it."""
     known = model.is_known(tangles, scores)
     is_new = tangles.frame[f"label.{model.model_.vocabulary.label_names[0]}"][tangles.sequences.first].is_not_null()
     n_unknown = 0 if known is None else int((~known[is_new.to_numpy()]).sum())
-    return {
+    here = lost_here(model, tangles, scores)
+    found = {
         "label": model.model_.vocabulary.label_names[0], "n_keys": 0, "n_new_labels": sum(new.values()),
-        "new_classes": new, "n_new_unknown": n_unknown,
+        "new_classes": new, "n_new_unknown": n_unknown, **({} if here is None else {"promise_here": here.to_dict()}),
     }  # fmt: skip
+    return found, told_of(model, here)
 
 
 def new_alone_text(found: dict[str, Any]) -> str:

@@ -119,19 +119,20 @@ class Watcher:
         self._open: dict[Begun, None] = {}  # tangles that are not over yet
         self._clocks: dict[TangleId, tuple[float, float]] = {}  # when each began, and the time of its newest item
         self._before: dict[TangleId, float | None] = {}  # tangles that are no units, and their newest times of then
-        self._until: float | None = None  # the middle of the newest block that is none
+        self._until: dict[TangleId, float] = {}  # of tangles in blocks, the middle of the newest block that is none
         self._is_shared = is_shared and self._block is not None
         self._monitor = Monitor(promise, awaits_labels)
         if before:
             self._before = {tangle: None if expiry is None else newest for tangle, (_, newest) in before.items()}
             self._clocks = {} if expiry is None else dict(before)
-            self._until = None if self._block is None else self._middle(max(newest for _, newest in before.values()))
+            if self._block is not None:
+                self._until = {tangle: self._middle(newest) for tangle, (_, newest) in before.items()}
         if kept is not None:
             told = [each if isinstance(each, list) else (each, None) for each in kept["tangles"]]  # older: names alone
             self._open = {(tangle, began): None for tangle, began in told}
             self._clocks = {tangle: (began, newest) for tangle, began, newest in kept.get("clocks", ())}
             self._before = {tangle: newest for tangle, newest in kept.get("before", ())}
-            self._until, self._is_shared = kept.get("until"), kept.get("shared", False)
+            self._until, self._is_shared = dict(kept.get("until", ())), kept.get("shared", False)
             self._monitor = Monitor.from_plain(promise, kept["monitor"])
         self._is_told = not self._monitor.status().holds
 
@@ -150,8 +151,9 @@ class Watcher:
     def arrived(self, items: Iterable[Item]) -> None:
         """Take note of the tangles whose items come."""
         for begun in dict.fromkeys(map(self._begun, items)):
-            if self._is_shared and begun[1] is not None:
-                self._until = begun[1] if self._until is None else max(self._until, begun[1])
+            tangle, middle = begun
+            if self._is_shared and tangle in self._until and middle is not None:
+                self._until[tangle] = max(self._until[tangle], middle)
             if not self._is_before(begun):
                 self._open[begun] = None
                 self._monitor.arrived(*self._unit(begun))
@@ -165,11 +167,10 @@ class Watcher:
         for told in (self._clocks, self._before):
             for tangle in [tangle for tangle in told if not stream.watches(tangle)]:
                 del told[tangle]
-        self._is_shared = self._is_shared and bool(stream.older)
         return self._warning()
 
-    def observe(self, decisions: Sequence[Decision]) -> str:
-        """Take decisions; what must be said, if anything."""
+    def observe(self, decisions: Sequence[Decision], stream: Stream | None = None) -> str:
+        """Take decisions; what must be said, if anything. `stream` tells whether older models still decide."""
         for decision in decisions:
             if self._block is None:
                 begun = decision.tangle, None if self._expiry is None else decision.began
@@ -179,10 +180,12 @@ class Watcher:
                 self._open[begun] = None
                 name, time = self._unit(begun)
                 self._monitor.observe(decision, time, name)
+        if stream is not None:
+            self._is_shared = self._is_shared and bool(stream.older)
         return self._warning()
 
     def label(self, decision_id: str, label: str) -> bool:
-        """Take the true label of a decision; whether it was waited for."""
+        """Take the true label of a decision; whether it counts."""
         return self._monitor.observe_label(decision_id, label)
 
     def status(self) -> Watched:
@@ -205,7 +208,8 @@ class Watcher:
         clocks = [[tangle, *clock] for tangle, clock in self._clocks.items()]
         return {
             "tangles": [list(each) for each in self._open], "clocks": clocks, "monitor": self._monitor.to_plain(),
-            "before": [list(each) for each in self._before.items()], "until": self._until, "shared": self._is_shared,
+            "before": [list(each) for each in self._before.items()], "shared": self._is_shared,
+            "until": [list(each) for each in self._until.items()],
         }  # fmt: skip
 
     def _begun(self, item: Item) -> Begun:
@@ -226,7 +230,7 @@ class Watcher:
         """Whether a tangle or block had begun when this watcher did, or is one in which older models decide too."""
         tangle, time = begun
         if self._block is not None:
-            return self._is_shared or (self._until is not None and time is not None and time <= self._until)
+            return tangle in self._until and (self._is_shared or time is None or time <= self._until[tangle])
         newest = self._before.get(tangle)
         return tangle in self._before and (time is None or newest is None or time <= newest)
 

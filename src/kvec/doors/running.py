@@ -211,7 +211,7 @@ class Loop:
             self.sink.write(decisions)
             self.tally.classes.update(one.shown_label for one in decisions)
             self.tally.last.extend(decisions)
-            if self.watcher is not None and (warning := self.watcher.observe(decisions)):
+            if self.watcher is not None and (warning := self.watcher.observe(decisions, self.stream)):
                 say(warning)
 
     def _look_around(self) -> None:

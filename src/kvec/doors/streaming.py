@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kvec.decide.deployed import Deployed, load_deployed
-from kvec.decide.models import named
+from kvec.decide.models import is_newly_promised, named
 from kvec.decide.stream import Stream
 from kvec.doors.incoming import open_source
 from kvec.doors.keeping import Keeper
@@ -150,7 +150,8 @@ def _newer(stream: Stream, model: Deployed, wishes: Wishes, limits: Mapping[str,
         )
     if wishes.threshold is not None and wishes.threshold != stream.note.get("threshold"):
         raise SettingError(f"--threshold cannot change in {wishes.state}; leave it out, or name a new --state")
-    return None if model.promise in (None, stream.model.promise) else model
+    is_moved = stream.threshold != stream.model.threshold
+    return model if not is_moved and is_newly_promised(model, stream.model) else None
 
 
 def _open_and_run(stream: Stream, is_new: bool, newer: Deployed | None, wishes: Wishes, keeper: Keeper | None) -> int:

@@ -24,7 +24,7 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 DIALS = ("hazard", "induction")  # triggers that take a delay cost
 DRAWS = 500
-FEWEST_TANGLES = 6  # with five, one of two equals is ahead on all of them every 32nd time
+FEWEST_TANGLES = 20  # with fewer, intervals over draws of them are too narrow
 
 
 @dataclass(frozen=True)

@@ -321,7 +321,7 @@ def test_keys_are_found_by_text_and_labels_are_counted_once(lively: Trained, tmp
     assert trace is not None and trace.decision is not None and trace.decision.label == decision["label"]
     assert trace.traced()[decision["n_observed"] - 1].halt >= served.stream.threshold or decision["reason"] != "halted"
     named = {"tangle": str(decision["tangle"]), "key": decision["key"]}
-    told_labels = [{**named, "label": decision["label"]}, {**named, "label": "nonsense"}, {"key": 1.5, "label": "web"}]
+    told_labels = [{**named, "label": decision["label"]}, {**named, "label": ""}, {"key": 1.5, "label": "web"}]
     body = orjson.dumps(told_labels)
     for _ in range(2):
         answer = served.label(read_rows(body, JSON, Bounds()))

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from kvec.decide.deployed import Deployed
+from kvec.decide.models import is_newly_promised
 from kvec.decide.stream import Stream
 from kvec.doors.fleet.ground import Subjects
 from kvec.doors.fleet.intake import Intake, Message
@@ -217,7 +218,7 @@ class Work:
         n_sent = await self._sink.send(rows)
         self._tally.decisions += n_sent
         self._tally.again += len(rows) - n_sent
-        if self._watcher is not None and (warning := self._watcher.observe(decisions)):
+        if self._watcher is not None and (warning := self._watcher.observe(decisions, self.stream)):
             say(f"partition {self.number}: {warning}")
 
     def _letter(self, one: Message, problem: DataError) -> bytes:
@@ -246,7 +247,7 @@ async def take(
             ) from None
         raise
     had, has = work.stream.model, manner.model
-    if settled(had) != settled(has) or had.promise != has.promise:
+    if settled(had) != settled(has) or (manner.threshold is None and is_newly_promised(has, had)):
         await work.take_over()
     return work
 

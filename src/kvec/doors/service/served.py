@@ -219,7 +219,7 @@ class Served:
         self.log.add(lines)
         self.traces.decided(decisions, first)
         self.meters.decided(self.name, decisions)
-        if self.watcher is not None and (warning := self.watcher.observe(decisions)):
+        if self.watcher is not None and (warning := self.watcher.observe(decisions, self.stream)):
             say(f"{self.name}: {warning}")
         self.truths.decided(decisions, first, wall, self._judge)  # the watcher knows them by now
         self._n_waiting -= len(decisions)
