@@ -26,8 +26,9 @@ def shown(page: Page, what: str) -> Any:
 
 def play_out(page: Page, service: Service) -> list[Key]:
     """Let the whole stream run; the decisions that it holds."""
+    before = len(service.feed.taken)
     page.click("#replay-play")
-    wait_until(lambda: len(service.feed.taken) > 0 and not service.feed.is_playing)
+    wait_until(lambda: len(service.feed.taken) > before and not service.feed.is_playing)
     expect(page.locator("#count-items")).to_have_text(str(len(service.feed.taken)))
     expect(page.locator("#replay-play")).to_have_attribute("data-icon", "play")
     return service.feed.decided
